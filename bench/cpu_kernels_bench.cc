@@ -53,7 +53,7 @@ void run(benchmark::State& state, const Signature& signature, std::int64_t flops
   for (const Operand& operand : signature.outputs) outputs.push_back(place(operand));
   const Memory scratch = memory((*kernel)->scratch_bytes(), false);
   for (auto _ : state) {
-    (*kernel)->run(inputs, outputs, scratch.get());
+    (*kernel)->run({inputs, outputs, scratch.get()});
     benchmark::ClobberMemory();
   }
   using benchmark::Counter;

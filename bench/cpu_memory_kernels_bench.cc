@@ -65,7 +65,7 @@ void run(benchmark::State& state, const Signature& signature, std::int64_t moved
     for (const Operand& operand : signature.outputs) bytes += bytes_of(operand);
   }
   for (auto _ : state) {
-    (*kernel)->run(from, to, scratch.data());
+    (*kernel)->run({from, to, scratch.data()});
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * bytes);
@@ -132,7 +132,7 @@ void BM_AdamChain(benchmark::State& state) {
                                          std::vector<float>(static_cast<std::size_t>(state.range(0)), 0.5f));
   const auto at = [&memory](std::size_t k) { return reinterpret_cast<std::byte*>(memory[k].data()); };
   const auto call = [](const auto& kernel, std::initializer_list<const std::byte*> in, std::byte* out) {
-    kernel->run({in.begin(), in.size()}, {&out, 1}, nullptr);
+    kernel->run({{in.begin(), in.size()}, {&out, 1}});
   };
   std::byte *parameter = at(0), *gradient = at(1), *mean = at(2), *square = at(3);
   for (auto _ : state) {

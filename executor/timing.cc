@@ -29,6 +29,16 @@ double median_deviation(std::span<const double> values) {
   return median(std::move(away));
 }
 
+LinkCost fit_link(std::span<const double> bytes, std::span<const double> seconds, double least_slope) {
+  std::vector<double> slopes, rests;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    for (std::size_t k = i + 1; k < bytes.size(); ++k)
+      if (bytes[i] != bytes[k]) slopes.push_back((seconds[k] - seconds[i]) / (bytes[k] - bytes[i]));
+  const double slope = std::max(median(std::move(slopes)), least_slope);
+  for (std::size_t i = 0; i < bytes.size(); ++i) rests.push_back(seconds[i] - slope * bytes[i]);
+  return {.latency_s = std::max(0.0, median(std::move(rests))), .bytes_per_s = 1 / slope};
+}
+
 Result<StepTiming> time_steps(const TimingOptions& options, const std::function<Result<double>()>& step,
                               double best_s) {
   EMPLACE_CHECK(options.samples > 0, "at least one sample expected");

@@ -18,6 +18,11 @@ double median(std::vector<double> values);  ///< @pre not empty
 /// Median absolute deviation from the median. @pre not empty
 double median_deviation(std::span<const double> values);
 
+/// Fits time = latency + bytes / rate by Theil and Sen (the median of all slopes), which is robust against
+/// a few disturbed points. A slope below `least_slope` [s/B] counts as that. @pre at least two different
+/// `bytes`
+LinkCost fit_link(std::span<const double> bytes, std::span<const double> seconds, double least_slope = 1e-13);
+
 /// Time of a step and its samples.
 struct StepTiming {
   double step_time_s = 0;         ///< Statistic of the samples [s].

@@ -32,9 +32,7 @@ MAX_FOLDER = 32
 MAX_FILE = 600
 MAX_FUNCTION = 70
 # Functions that are tables: rows without a decision between them.
-TABLES = {
-    ("executor/cuda/kernels/pointwise.h", "pointwise"): "one formula per kind of kernel",
-}
+TABLES: dict[tuple[str, str], str] = {}
 # Names of types that ask for a placement, limit the search for one, or answer.
 ANSWERS = re.compile(r"^(?:struct|class) (\w*(?:Found|Answer|Placed|Learned|Request|Context)|FoundOrder|SearchLimits|(?:Portfolio|Ordered|OrderSearch|Robust"
                      r"|Distinct)Options)\b[^;]*\{", re.M)

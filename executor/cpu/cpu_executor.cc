@@ -3,145 +3,130 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cmath>
-#include <mutex>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
-#include "executor/cpu/bound_graph.h"
-#include "executor/cpu/device_memory.h"
-#include "executor/cpu/link_probe.h"
-#include "executor/cpu/step_run.h"
-#include "executor/cpu/worker_pool.h"
-#include "executor/kernel/initial_values.h"
-#include "executor/plan/task_plan.h"
-#include "executor/timing.h"
-#include "graph/lowering.h"
-#include "placement/machine/cost_model.h"
+#include "executor/plan/compared_steps.h"
 
 namespace emplace::cpu {
 namespace {
 
-double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
-
-/// Hashes of all tensors of a step, in op order.
-struct Fingerprint {
-  std::vector<std::vector<XXH128_hash_t>> outputs;  // [ops][outputs]
-};
+/// Measures every ordered pair: the source's thread writes, the target's thread copies, for sizes of 1 KiB
+/// to 16 MiB (or a quarter of the smaller memory). Overwrites the memories.
+std::vector<LinkCost> probe_links(WorkerPool& pool, std::vector<DeviceMemory>& memory, const Clock& clock) {
+  constexpr std::int64_t kSmallest = 1 << 10, kLargest = 1 << 24;
+  constexpr int kRepeats = 9;
+  std::vector<LinkCost> links;
+  for (std::size_t source = 0; source < memory.size(); ++source) {
+    for (std::size_t target = 0; target < memory.size(); ++target) {
+      if (source == target) continue;
+      const std::int64_t largest =
+          std::min({kLargest, memory[source].bytes() / 4, memory[target].bytes() / 4});
+      std::vector<double> bytes, seconds;
+      for (std::int64_t size = std::min(kSmallest, largest); size > 0 && size <= largest; size *= 4) {
+        std::vector<double> took;
+        for (int i = 0; i <= kRepeats; ++i) {
+          // Alternates the position, so that the data is not in the target's caches.
+          const std::int64_t at = i % 2 == 0 ? 0 : largest;
+          pool.run([&](std::size_t lane) {
+            if (lane == source) std::memset(memory[source].at(at), i + 1, static_cast<std::size_t>(size));
+          });
+          pool.run([&](std::size_t lane) {
+            if (lane != target) return;
+            const Nanos start = clock.now();
+            std::memcpy(memory[target].at(at), memory[source].at(at), static_cast<std::size_t>(size));
+            if (i > 0) took.push_back(std::chrono::duration<double>(clock.now() - start).count());
+          });
+        }
+        bytes.push_back(static_cast<double>(size));
+        seconds.push_back(median(std::move(took)));
+      }
+      if (bytes.size() < 2) continue;
+      LinkCost link = fit_link(bytes, seconds);
+      link.source = static_cast<DeviceId>(source);
+      link.target = static_cast<DeviceId>(target);
+      links.push_back(link);
+    }
+  }
+  return links;
+}
 
 }  // namespace
 
-struct CpuExecutor::State {
-  State(const OpGraph& graph_, const DeviceSet& devices_, const RealOptions& options_, const Clock& clock_)
-      : graph{graph_},
-        devices{devices_},
-        options{options_},
-        clock{clock_},
-        lowered{graph_},
-        in_place{lowered},
-        costs{graph_, devices_},
-        transfers{devices_},
-        values{lowered, options_.seed} {}
-
-  std::vector<std::int64_t> caps() const {
-    std::vector<std::int64_t> caps;
-    for (const Device& device : devices.devices()) caps.push_back(device.memory_bytes);
-    return caps;
-  }
-  TaskPlan plan(std::span<const DeviceId> placement) const {
-    return {lowered, devices.size(), placement, TaskPlan::Rules::kReal, &in_place};
-  }
-  /// Runs one step and reports progress. Errors: kOutOfMemory; details are in the StepRun.
-  Result<double> step(StepRun& steps) const {
-    const auto took = steps.step();
-    if (options.progress != nullptr) ++*options.progress;
-    if (!took) return Error{Errc::kOutOfMemory, "a device is full"};
-    return *took;
-  }
-  Machine machine() { return {lowered, *kernels, devices, costs, transfers, clock, memory, *pool}; }
-  Result<Fingerprint> fingerprint(std::span<const DeviceId> placement, std::span<const std::int64_t> caps,
-                                  std::vector<DeviceMemory>& on);
-
-  const OpGraph& graph;
-  const DeviceSet& devices;
-  const RealOptions options;
-  StepTimer timer{options.timing};
-  const Clock& clock;
-  const LoweredGraph lowered;
-  InPlaceWrites in_place;
-  const CostTable costs;
-  const TransferTable transfers;
-  const InitialValues values;
-  std::unique_ptr<const BoundGraph> kernels;
-  std::vector<DeviceMemory> memory;
-  std::unique_ptr<WorkerPool> pool;
-};
-
-CpuExecutor::CpuExecutor(std::unique_ptr<State> state) : state_{std::move(state)} {}
-CpuExecutor::~CpuExecutor() = default;
+CpuExecutor::CpuExecutor(const OpGraph& graph, const DeviceSet& devices, const RealOptions& options,
+                         const Clock& clock)
+    : graph_{graph},
+      devices_{devices},
+      options_{options},
+      clock_{clock},
+      lowered_{graph},
+      in_place_{lowered_},
+      costs_{graph, devices},
+      transfers_{devices},
+      values_{lowered_, options.seed} {}
 
 Result<std::unique_ptr<CpuExecutor>> CpuExecutor::make(const OpGraph& graph, const DeviceSet& devices,
                                                        const RealOptions& options, const Clock& clock) {
-  auto state = std::make_unique<State>(graph, devices, options, clock);
-  EMPLACE_TRY_ASSIGN(auto kernels, BoundGraph::make(state->lowered, options.allow_synthetic));
-  state->kernels = std::make_unique<const BoundGraph>(std::move(kernels));
-  for (const OpId op : state->lowered.kernels()) {
-    const Kernel* const kernel = state->kernels->kernel(op).kernel;
-    if (kernel != nullptr && !kernel->may_overwrite(0)) state->in_place.keep_apart(op);
+  auto made = std::unique_ptr<CpuExecutor>{new CpuExecutor{graph, devices, options, clock}};
+  EMPLACE_TRY_ASSIGN(auto kernels, bind_graph(made->lowered_, options.allow_synthetic));
+  made->kernels_.emplace(std::move(kernels));
+  for (const OpId op : made->lowered_.kernels()) {
+    const BoundKernel& bound = made->kernels_->kernel(op);
+    if (!bound.synthetic && !bound.kernel->may_overwrite(0)) made->in_place_.keep_apart(op);
   }
   for (const Device& device : devices.devices()) {
     auto memory = DeviceMemory::make(device.memory_bytes);
     if (!memory) return Error{memory.error().code, device.name + ": " + memory.error().context};
-    state->memory.push_back(*std::move(memory));
+    made->memory_.push_back(*std::move(memory));
+    made->caps_.push_back(device.memory_bytes);
   }
-  state->pool = std::make_unique<WorkerPool>(devices.size());
-  return std::unique_ptr<CpuExecutor>{new CpuExecutor{std::move(state)}};
+  made->pool_.emplace(devices.size());
+  return made;
 }
 
 std::vector<std::string> CpuExecutor::synthetic_types() const {
-  return {state_->kernels->synthetic_types().begin(), state_->kernels->synthetic_types().end()};
+  std::vector<std::string> types;
+  for (const auto& [type, why] : kernels_->synthetic_types()) types.push_back(type);
+  return types;
 }
 
-Result<Unit> CpuExecutor::measure(std::span<const DeviceId> placement, Measurement& out) {
-  return run(placement, out, nullptr);
-}
-
-Result<Unit> CpuExecutor::trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) {
-  schedule = {};
-  return run(placement, out, &schedule);
+Result<double> CpuExecutor::step(StepRun& steps) const {
+  const auto took = steps.step();
+  if (options_.progress != nullptr) ++*options_.progress;
+  if (!took) return Error{Errc::kOutOfMemory, "a device is full"};
+  return *took;
 }
 
 Result<Unit> CpuExecutor::run(std::span<const DeviceId> placement, Measurement& out, Schedule* schedule) {
-  State& state = *state_;
-  EMPLACE_TRY(check_devices(placement, state.lowered.num_ops(), state.devices.size()));
+  EMPLACE_TRY(check_devices(placement, lowered_.num_ops(), devices_.size()));
   out = {};
-  const TaskPlan plan = state.plan(placement);
-  const Machine machine = state.machine();
-  const auto caps = state.caps();
-  StepRun steps{machine, plan, caps};
-  std::vector<double> busy_ns(state.devices.size(), 0);
+  const TaskPlan tasks = plan(placement);
+  const Machine with = machine(memory_);
+  StepRun steps{with, tasks, caps_};
+  std::vector<double> busy_ns(devices_.size(), 0);
   double synthetic_ns = 0;
   std::size_t counted = 0;
   const auto one_step = [&]() -> Result<double> {
-    EMPLACE_TRY_ASSIGN(const auto took, state.step(steps));
+    EMPLACE_TRY_ASSIGN(const auto took, step(steps));
     ++counted;
-    for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
-      const TaskPlan::Task& task = plan.tasks()[t];
+    for (std::size_t t = 0; t < tasks.tasks().size(); ++t) {
+      const TaskPlan::Task& task = tasks.tasks()[t];
       if (task.is_copy) continue;
       const auto ns = static_cast<double>(steps.times()[t].end - steps.times()[t].start);
       busy_ns[index(task.target)] += ns;
-      if (state.kernels->kernel(OpId{task.what}).kernel == nullptr) synthetic_ns += ns;
+      if (kernels_->kernel(OpId{task.what}).synthetic) synthetic_ns += ns;
     }
     return took;
   };
-  const auto timing = steps.prepare(state.values)
-                          ? state.timer.time(one_step)
+  const auto timing = steps.prepare(values_)
+                          ? timer_.time(one_step)
                           : Result<StepTiming>{Error{Errc::kOutOfMemory, "state does not fit"}};
-  for (std::size_t d = 0; d < state.devices.size(); ++d)
+  for (std::size_t d = 0; d < devices_.size(); ++d)
     out.peak_bytes.push_back(steps.peak_bytes(static_cast<DeviceId>(d)));
-  out.busy_s.assign(state.devices.size(), 0);
+  out.busy_s.assign(devices_.size(), 0);
   if (!timing) {
-    write_out_of_memory(*steps.out_of_memory(), state.graph, state.devices, out);
+    write_out_of_memory(*steps.out_of_memory(), graph_, devices_, out);
     return Unit{};
   }
   out.valid = true;
@@ -152,134 +137,112 @@ Result<Unit> CpuExecutor::run(std::span<const DeviceId> placement, Measurement& 
   for (std::size_t d = 0; d < busy_ns.size(); ++d)
     out.busy_s[d] = busy_ns[d] * 1e-9 / static_cast<double>(counted);
   out.synthetic_share = all_ns > 0 ? synthetic_ns / all_ns : 0;
-  const bool shaped = std::ranges::any_of(plan.tasks(), [&](const TaskPlan::Task& task) {
-    return task.is_copy && state.devices.link(task.source, task.target).shaped;
+  const bool shaped = std::ranges::any_of(tasks.tasks(), [&](const TaskPlan::Task& task) {
+    return task.is_copy && devices_.link(task.source, task.target).shaped;
   });
   out.label = measured_label(out.synthetic_share, shaped);
   if (schedule == nullptr) return Unit{};
-  if (auto shown = state.step(steps); !shown) return Error{Errc::kRunFailed, "the traced step did not run"};
-  for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
-    const TaskPlan::Task& task = plan.tasks()[t];
-    const TaskTime& time = steps.times()[t];
-    if (task.is_copy) {
-      const BufferId buffer{task.what};
-      schedule->transfers.push_back({state.lowered.tensor(buffer), task.source, task.target,
-                                     state.lowered.bytes(buffer), seconds(time.start), seconds(time.end)});
-    } else {
-      schedule->ops.push_back({OpId{task.what}, task.target, seconds(time.start), seconds(time.end)});
-    }
-  }
-  std::ranges::stable_sort(schedule->ops, {}, &OpRun::start_s);
-  std::ranges::stable_sort(schedule->transfers, {}, &TransferRun::start_s);
+  if (auto shown = step(steps); !shown) return Error{Errc::kRunFailed, "the traced step did not run"};
+  *schedule = schedule_of(tasks, steps);
   return Unit{};
 }
 
-Result<Fingerprint> CpuExecutor::State::fingerprint(std::span<const DeviceId> placement,
-                                                    std::span<const std::int64_t> room,
-                                                    std::vector<DeviceMemory>& on) {
-  const TaskPlan tasks = plan(placement);
-  const Machine with{lowered, *kernels, devices, costs, transfers, clock, on, *pool};
-  StepRun steps{with, tasks, room};
-  Fingerprint print;
-  print.outputs.resize(lowered.num_ops());
-  for (const OpId op : lowered.kernels()) print.outputs[index(op)].resize(graph.num_outputs(op));
-  const StepRun::Watch watch = [&](OpId op, std::size_t output, std::span<const std::byte> bytes) {
-    print.outputs[index(op)][output] = XXH3_128bits(bytes.data(), bytes.size());
-  };
-  if (!steps.prepare(values) || !steps.step(&watch)) {
-    Measurement full;
-    write_out_of_memory(*steps.out_of_memory(), graph, devices, full);
-    return Error{Errc::kRunFailed, full.failure};
+Schedule CpuExecutor::schedule_of(const TaskPlan& plan, const StepRun& steps) const {
+  const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) * 1e-9; };
+  Schedule schedule;
+  for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
+    const TaskPlan::Task& task = plan.tasks()[t];
+    const double start_s = seconds(steps.times()[t].start), end_s = seconds(steps.times()[t].end);
+    if (task.is_copy) {
+      const BufferId buffer{task.what};
+      schedule.transfers.push_back(
+          {lowered_.tensor(buffer), task.source, task.target, lowered_.bytes(buffer), start_s, end_s});
+    } else {
+      schedule.ops.push_back({OpId{task.what}, task.target, start_s, end_s});
+    }
   }
-  return print;
+  std::ranges::stable_sort(schedule.ops, {}, &OpRun::start_s);
+  std::ranges::stable_sort(schedule.transfers, {}, &TransferRun::start_s);
+  return schedule;
+}
+
+Result<std::vector<std::vector<CpuExecutor::Hash>>> CpuExecutor::fingerprint(
+    std::span<const DeviceId> placement, std::span<const std::int64_t> caps, std::vector<DeviceMemory>& on) {
+  const TaskPlan tasks = plan(placement);
+  const Machine with = machine(on);
+  StepRun steps{with, tasks, caps};
+  std::vector<std::vector<Hash>> hashes(lowered_.num_ops());
+  for (const OpId op : lowered_.kernels()) hashes[index(op)].resize(graph_.num_outputs(op));
+  const StepRun::Watch watch = [&](OpId op, std::size_t output, std::span<const std::byte> bytes) {
+    const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+    hashes[index(op)][output] = {hash.high64, hash.low64};
+  };
+  if (!steps.prepare(values_) || !steps.step(&watch))
+    return run_failed(*steps.out_of_memory(), graph_, devices_);
+  return hashes;
 }
 
 Result<Verification> CpuExecutor::verify(std::span<const DeviceId> placement) {
-  State& state = *state_;
-  EMPLACE_TRY(check_devices(placement, state.lowered.num_ops(), state.devices.size()));
-  const auto caps = state.caps();
-  EMPLACE_TRY_ASSIGN(const auto placed, state.fingerprint(placement, caps, state.memory));
+  EMPLACE_TRY(check_devices(placement, lowered_.num_ops(), devices_.size()));
+  EMPLACE_TRY_ASSIGN(const auto placed, fingerprint(placement, caps_, memory_));
   // A single-device reference run may need the combined memory.
-  std::vector<std::int64_t> room(caps.size(), 0);
-  room[0] = std::accumulate(caps.begin(), caps.end(), std::int64_t{0});
+  std::vector<std::int64_t> room(caps_.size(), 0);
+  room[0] = std::accumulate(caps_.begin(), caps_.end(), std::int64_t{0});
   std::vector<DeviceMemory> memory;
   for (const std::int64_t bytes : room) {
     EMPLACE_TRY_ASSIGN(auto one, DeviceMemory::make(std::max<std::int64_t>(bytes, DeviceMemory::kAlignment)));
     memory.push_back(std::move(one));
   }
-  const Placement alone(state.lowered.num_ops(), DeviceId{0});
-  const auto reference = state.fingerprint(alone, room, memory);
-  if (!reference) return Error{Errc::kRunFailed, "on a single device: " + reference.error().context};
-  // Outputs of synthetic ops, and values computed from them, are not comparable.
-  Verification out;
-  out.identical = true;
-  std::vector<bool> filler(state.lowered.num_ops(), false);
-  for (const OpId op : state.graph.topological_order()) {
-    if (!state.lowered.takes_time(op)) continue;
-    bool skipped = state.kernels->kernel(op).kernel == nullptr;
-    for (const BufferId buffer : state.lowered.reads(op))
-      skipped = skipped || filler[index(state.lowered.owner(buffer))];
-    filler[index(op)] = skipped;
-    for (std::size_t k = 0; k < state.graph.num_outputs(op); ++k) {
-      ++(skipped ? out.skipped : out.compared);
-      if (skipped || !out.identical) continue;
-      if (XXH128_isEqual(placed.outputs[index(op)][k], reference->outputs[index(op)][k])) continue;
-      out.identical = false;
-      out.first_difference = state.graph.name(op);
-    }
-  }
-  return out;
+  const auto alone = fingerprint(Placement(lowered_.num_ops(), DeviceId{0}), room, memory);
+  if (!alone) return Error{Errc::kRunFailed, "on a single device: " + alone.error().context};
+  return compare_steps(
+      lowered_, [&](OpId op) { return kernels_->kernel(op).synthetic; },
+      [&](OpId op, std::size_t k) { return placed[index(op)][k] == (*alone)[index(op)][k]; });
 }
 
 Result<ExecutorProfile> CpuExecutor::profile() {
-  State& state = *state_;
   ExecutorProfile profile;
-  const auto kernels = state.lowered.kernels();
-  for (std::size_t d = 0; d < state.devices.size(); ++d) {
-    const Placement alone(state.lowered.num_ops(), static_cast<DeviceId>(d));
-    const TaskPlan plan = state.plan(alone);
-    const Machine machine = state.machine();
-    const auto caps = state.caps();
-    StepRun steps{machine, plan, caps};
-    std::vector<std::vector<double>> op_us(kernels.size());  // [kernels][samples]
-    std::vector<double> overhead_us, step_s;
-    const auto sampled = [&]() -> Result<double> {
-      auto took = state.step(steps);
-      if (!took) return took;
-      double overhead = 0;
-      for (std::size_t t = 0; t < kernels.size(); ++t) {
-        const TaskTime& time = steps.times()[t];
-        op_us[t].push_back(static_cast<double>(time.end - time.start) * 1e-3);
-        overhead += static_cast<double>((time.closed - time.picked) - (time.end - time.start)) * 1e-3;
-      }
-      overhead_us.push_back(overhead / static_cast<double>(std::max<std::size_t>(1, kernels.size())));
-      return took;
-    };
-    const bool ready = steps.prepare(state.values);
-    TimingOptions timing = state.options.timing;
-    const std::uint32_t warmups = std::exchange(timing.warmups, 0);
-    for (std::uint32_t i = 0; ready && i < warmups && state.step(steps); ++i) {
-    }
-    const auto timed = ready && !steps.out_of_memory()
-                           ? time_steps(timing, sampled)
-                           : Result<StepTiming>{Error{Errc::kOutOfMemory, "does not fit"}};
-    if (!timed) {
-      Measurement full;
-      write_out_of_memory(*steps.out_of_memory(), state.graph, state.devices, full);
-      return Error{Errc::kRunFailed, "profile: the graph does not fit on device " +
-                                         state.devices[static_cast<DeviceId>(d)].name + " alone (" +
-                                         full.failure + "); increase its memory"};
-    }
-    if (d == 0) profile.step_time_s = timed->step_time_s;
-    profile.ops.emplace_back();
-    for (std::size_t t = 0; t < kernels.size(); ++t)
-      profile.ops.back().push_back({kernels[t], median(op_us[t]), median_deviation(op_us[t]),
-                                    static_cast<std::uint32_t>(op_us[t].size()),
-                                    state.kernels->kernel(kernels[t]).kernel == nullptr});
-    profile.task_overhead_us.push_back(median(std::move(overhead_us)));
-  }
-  profile.links = probe_links(*state.pool, state.memory, state.clock);
+  for (std::size_t d = 0; d < devices_.size(); ++d)
+    EMPLACE_TRY(profile_device(static_cast<DeviceId>(d), profile));
+  profile.links = probe_links(*pool_, memory_, clock_);
   return profile;
+}
+
+Result<Unit> CpuExecutor::profile_device(DeviceId device, ExecutorProfile& profile) {
+  const auto kernels = lowered_.kernels();
+  const TaskPlan tasks = plan(Placement(lowered_.num_ops(), device));
+  const Machine with = machine(memory_);
+  StepRun steps{with, tasks, caps_};
+  std::vector<std::vector<double>> op_us(kernels.size());  // [kernels][samples]
+  std::vector<double> overhead_us;
+  const auto sampled = [&]() -> Result<double> {
+    auto took = step(steps);
+    if (!took) return took;
+    double overhead = 0;
+    for (std::size_t t = 0; t < kernels.size(); ++t) {
+      const TaskTime& time = steps.times()[t];
+      op_us[t].push_back(static_cast<double>(time.end - time.start) * 1e-3);
+      overhead += static_cast<double>((time.closed - time.picked) - (time.end - time.start)) * 1e-3;
+    }
+    overhead_us.push_back(overhead / static_cast<double>(std::max<std::size_t>(1, kernels.size())));
+    return took;
+  };
+  const bool ready = steps.prepare(values_);
+  TimingOptions timing = options_.timing;
+  const std::uint32_t warmups = std::exchange(timing.warmups, 0);
+  for (std::uint32_t i = 0; ready && i < warmups && step(steps); ++i) {
+  }
+  const auto timed = ready && !steps.out_of_memory()
+                         ? time_steps(timing, sampled)
+                         : Result<StepTiming>{Error{Errc::kOutOfMemory, "does not fit"}};
+  if (!timed) return profile_failed(*steps.out_of_memory(), graph_, devices_, device);
+  if (device == DeviceId{0}) profile.step_time_s = timed->step_time_s;
+  std::vector<OpCost>& costs = profile.ops.emplace_back();
+  for (std::size_t t = 0; t < kernels.size(); ++t)
+    costs.push_back({kernels[t], median(op_us[t]), median_deviation(op_us[t]),
+                     static_cast<std::uint32_t>(op_us[t].size()), kernels_->kernel(kernels[t]).synthetic});
+  profile.task_overhead_us.push_back(median(std::move(overhead_us)));
+  return Unit{};
 }
 
 }  // namespace emplace::cpu

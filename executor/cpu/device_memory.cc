@@ -16,20 +16,11 @@ Result<DeviceMemory> DeviceMemory::make(std::int64_t bytes) {
         Errc::kRunFailed,
         fmt::format("cannot reserve {} bytes of address space; lower the memory of the device", bytes)};
   ::madvise(base, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
-  return DeviceMemory{static_cast<std::byte*>(base), bytes};
+  return DeviceMemory{std::unique_ptr<std::byte, Unmap>{static_cast<std::byte*>(base), Unmap{bytes}}};
 }
 
-DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
-    : base_{std::exchange(other.base_, nullptr)}, bytes_{std::exchange(other.bytes_, 0)} {}
-
-DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
-  std::swap(base_, other.base_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-DeviceMemory::~DeviceMemory() {
-  if (base_ != nullptr) ::munmap(base_, static_cast<std::size_t>(bytes_));
+void DeviceMemory::Unmap::operator()(std::byte* base) const {
+  ::munmap(base, static_cast<std::size_t>(bytes));
 }
 
 }  // namespace emplace::cpu

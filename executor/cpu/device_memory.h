@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "base/result.h"
 
@@ -16,17 +17,18 @@ class DeviceMemory {
 
   /// Errors: kRunFailed if the address space cannot be reserved.
   static Result<DeviceMemory> make(std::int64_t bytes);
-  DeviceMemory(DeviceMemory&& other) noexcept;
-  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
-  ~DeviceMemory();
 
-  std::byte* at(std::int64_t offset) const { return base_ + offset; }
-  std::int64_t bytes() const { return bytes_; }
+  std::byte* at(std::int64_t offset) const { return base_.get() + offset; }
+  std::int64_t bytes() const { return base_.get_deleter().bytes; }
 
  private:
-  DeviceMemory(std::byte* base, std::int64_t bytes) : base_{base}, bytes_{bytes} {}
-  std::byte* base_ = nullptr;
-  std::int64_t bytes_ = 0;
+  struct Unmap {
+    std::int64_t bytes = 0;
+    void operator()(std::byte* base) const;
+  };
+  explicit DeviceMemory(std::unique_ptr<std::byte, Unmap> base) : base_{std::move(base)} {}
+
+  std::unique_ptr<std::byte, Unmap> base_;
 };
 
 }  // namespace emplace::cpu

@@ -1,8 +1,8 @@
 #include "executor/cpu/kernel.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <string>
-#include <unordered_map>
 
 #include "base/check.h"
 #include "executor/kernel/attributes.h"
@@ -10,33 +10,33 @@
 namespace emplace::cpu {
 namespace {
 
-const std::unordered_map<std::string_view, MakeKernel>& makers() {
-  static const auto table = [] {
-    std::unordered_map<std::string_view, MakeKernel> all;
-    for (const auto family :
-         {matmul_kernels, convolution_kernels, pooling_kernels, normalisation_kernels, softmax_kernels,
-          elementwise_kernels, reduction_kernels, movement_kernels, lookup_kernels, creation_kernels}) {
-      for (const KernelEntry& entry : family()) {
-        EMPLACE_CHECK(all.emplace(entry.type, entry.make).second, "each type belongs to one family");
-      }
-    }
-    return all;
-  }();
-  return table;
+const KernelTable<Kernel>& table() {
+  static const KernelTable<Kernel> all{
+      matmul_kernels,    convolution_kernels,    pooling_kernels,   normalisation_kernels,
+      softmax_kernels,   elementwise_kernels,    reduction_kernels, movement_kernels,
+      box_kernels,       resize_kernels,         lookup_kernels,    scatter_kernels,
+      selection_kernels, scatter_slices_kernels, creation_kernels,  loss_kernels};
+  return all;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Kernel>> make_kernel(const Signature& signature) {
-  const auto maker = makers().find(signature.type);
-  if (maker == makers().end()) return unsupported(signature, "no kernel on the CPU");
+Made make_kernel(const Signature& signature) {
+  const auto make = table().find(signature.type);
+  if (make == nullptr) return unsupported(signature, "no kernel on the CPU");
   const auto sound = [](const Operand& operand) { return operand.shape.size() == operand.strides.size(); };
   EMPLACE_CHECK(std::ranges::all_of(signature.inputs, sound) && std::ranges::all_of(signature.outputs, sound),
                 "each dimension has a stride");
   EMPLACE_CHECK(std::ranges::all_of(signature.outputs, &Operand::is_packed), "outputs are packed");
-  return maker->second(signature);
+  return make(signature);
 }
 
-bool has_kernel(std::string_view type) { return makers().contains(type); }
+Result<Unit> expect(const Signature& signature, Counts inputs, std::size_t outputs) {
+  const std::size_t given = signature.inputs.size(), made = signature.outputs.size();
+  if (given >= inputs.least && given <= inputs.most && made == outputs) return Unit{};
+  return unsupported(signature, fmt::format("{} inputs and {} outputs", given, made));
+}
+
+bool has_kernel(std::string_view type) { return table().find(type) != nullptr; }
 
 }  // namespace emplace::cpu

@@ -3,76 +3,49 @@
 #include <array>
 
 #include "base/check.h"
-#include "executor/cpu/strided_copy.h"
+#include "executor/cpu/kernels/movement/copy_loop.h"
 
 namespace emplace::cpu {
 namespace {
 
-constexpr std::size_t kMaxInputs = 16;
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kMaxInputs = 16, kAlignment = 64;
 
-class PackingKernel final : public Kernel {
- public:
-  PackingKernel(std::unique_ptr<Kernel> inner, std::vector<std::pair<std::size_t, StridedCopy>> copies)
-      : inner_{std::move(inner)}, copies_{std::move(copies)} {}
-
-  std::size_t scratch_bytes() const override {
-    std::size_t bytes = inner_->scratch_bytes();
-    for (const auto& [input, copy] : copies_) bytes += padded(copy.bytes());
-    return bytes;
-  }
-  bool may_overwrite(std::size_t input) const override {
-    for (const auto& [copied, copy] : copies_) {
-      if (copied == input) return false;
-    }
-    return inner_->may_overwrite(input);
-  }
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* scratch) const override {
-    std::array<const std::byte*, kMaxInputs> taken{};
-    std::copy(inputs.begin(), inputs.end(), taken.begin());
-    for (const auto& [input, copy] : copies_) {
-      copy.run(inputs[input], scratch);
-      taken[input] = scratch;
-      scratch += padded(copy.bytes());
-    }
-    inner_->run({taken.data(), inputs.size()}, outputs, scratch);
-  }
-
- private:
-  static std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-  const std::unique_ptr<Kernel> inner_;
-  const std::vector<std::pair<std::size_t, StridedCopy>> copies_;
+/// An input that is copied to the scratch first.
+struct Packed {
+  std::size_t input = 0, at = 0;  ///< `at`: offset in the scratch [B].
+  CopyLoop copy;
 };
 
 }  // namespace
 
-Operand packed(const Operand& operand) {
-  Operand out = operand;
-  std::int64_t stride = 1;
-  for (std::size_t d = out.shape.size(); d-- > 0;) {
-    out.strides[d] = stride;
-    stride *= out.shape[d];
+Made with_packed_inputs(const Signature& signature, const std::function<Made(const Signature&)>& make,
+                        const std::function<bool(const Operand&)>& takes) {
+  Signature packed_signature = signature;
+  std::vector<Packed> copies;
+  std::size_t bytes = 0;
+  for (std::size_t k = 0; k < signature.inputs.size(); ++k) {
+    Operand& input = packed_signature.inputs[k];
+    if (takes(input)) continue;
+    EMPLACE_TRY_ASSIGN(auto copy, CopyLoop::packing(signature, input));
+    copies.push_back({k, bytes, std::move(copy)});
+    bytes += (static_cast<std::size_t>(input.bytes()) + kAlignment - 1) / kAlignment * kAlignment;
+    input = packed(input.dtype, input.shape);
   }
-  return out;
-}
-
-Result<std::unique_ptr<Kernel>> with_packed_inputs(
-    const Signature& signature, const std::function<Result<std::unique_ptr<Kernel>>(const Signature&)>& make,
-    const std::function<bool(const Operand&)>& takes) {
-  Signature inner = signature;
-  std::vector<std::pair<std::size_t, StridedCopy>> copies;
-  for (std::size_t k = 0; k < inner.inputs.size(); ++k) {
-    if (takes(inner.inputs[k])) continue;
-    copies.emplace_back(k, StridedCopy{inner.inputs[k]});
-    inner.inputs[k] = packed(inner.inputs[k]);
-  }
-  auto kernel = make(inner);
+  auto kernel = make(packed_signature);
   if (!kernel.ok() || copies.empty()) return kernel;
   EMPLACE_CHECK(signature.inputs.size() <= kMaxInputs, "too many inputs of a kernel");
-  return std::unique_ptr<Kernel>{
-      std::make_unique<PackingKernel>(std::move(kernel).value(), std::move(copies))};
+  const std::size_t all_bytes = bytes + (*kernel)->scratch_bytes();
+  return kernel_of(
+      [inner = *std::move(kernel), copies = std::move(copies), bytes](const Pointers& memory) {
+        std::array<const std::byte*, kMaxInputs> taken{};
+        std::ranges::copy(memory.inputs, taken.begin());
+        for (const Packed& one : copies) {
+          one.copy.run(memory.scratch + one.at, taken[one.input]);
+          taken[one.input] = memory.scratch + one.at;
+        }
+        inner->run({{taken.data(), memory.inputs.size()}, memory.outputs, memory.scratch + bytes});
+      },
+      all_bytes);
 }
 
 }  // namespace emplace::cpu

@@ -1,10 +1,9 @@
-#include "executor/cpu/self_test.h"
-
 #include <array>
 #include <cstddef>
 #include <new>
 #include <vector>
 
+#include "executor/cpu/cpu_executor.h"
 #include "executor/cpu/kernel.h"
 
 namespace emplace::cpu {
@@ -26,7 +25,7 @@ Result<Unit> self_test() {
   std::vector<Matrix> scratch((*kernel)->scratch_bytes() / sizeof(Matrix) + 1);
   const std::array<const std::byte*, 2> inputs{bytes(matrices[0]), bytes(matrices[1])};
   const std::array<std::byte*, 1> outputs{bytes(matrices[2])};
-  (*kernel)->run(inputs, outputs, bytes(scratch[0]));
+  (*kernel)->run({inputs, outputs, bytes(scratch[0])});
   for (std::size_t row = 0; row < n; ++row) {
     for (std::size_t column = 0; column < n; ++column) {
       float sum = 0;  // Whole numbers, exact in any order of additions.

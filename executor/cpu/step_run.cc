@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 namespace emplace::cpu {
 /// Queues and memory of a device. Kernels run in task order; copies to this device come first, in the order
@@ -217,19 +218,37 @@ void StepRun::run_kernel(Lane& lane, std::uint32_t task) {
   lane.outputs.clear();
   for (std::size_t k = 0; k < lowered.graph().num_outputs(op); ++k)
     lane.outputs.push_back(memory(plan_.home_slot(lowered.buffer(lowered.graph().output(op, k)))));
-  if (bound.kernel == nullptr) {
+  if (bound.synthetic) {
     run_synthetic(lane, op);
   } else {
-    std::byte* const scratch = machine_.kernels.resolve(
-        op, [&](BufferId buffer) { return memory(plan_.read_slot(op, buffer)); },
-        [&](BufferId buffer) { return plan_.reads_copy(op, buffer); }, lane.scratch, lane.inputs);
-    bound.kernel->run(lane.inputs, lane.outputs, scratch);
+    std::byte* const scratch = pack_inputs(lane, op, bound);
+    bound.kernel->run({lane.inputs, lane.outputs, scratch});
   }
   if (watch_ == nullptr) return;
   for (std::size_t k = 0; k < lane.outputs.size(); ++k)
     (*watch_)(
         op, k,
         {lane.outputs[k], static_cast<std::size_t>(lowered.graph().bytes(lowered.graph().output(op, k)))});
+}
+
+/// Sets pointers to the inputs of the op, and packs inputs where needed. Returns the unused rest of the
+/// scratch.
+std::byte* StepRun::pack_inputs(Lane& lane, OpId op, const BoundKernel& bound) const {
+  std::byte* scratch = lane.scratch;
+  lane.inputs.clear();
+  for (const BoundInput& input : bound.inputs) {
+    const std::byte* at = memory(plan_.read_slot(op, input.buffer));
+    const auto pack = [&](const Packing& packing) {
+      at += packing.offset;
+      if (packing.copy == nullptr) return;
+      packing.copy->run(scratch, at);
+      at = std::exchange(scratch, scratch + BoundGraph::aligned(packing.bytes));
+    };
+    if (input.is_part && !plan_.reads_copy(op, input.buffer)) pack(input.part);
+    std::ranges::for_each(input.reorders, pack);
+    lane.inputs.push_back(at + input.offset);
+  }
+  return scratch;
 }
 
 /// Writes zeros to the op's outputs and spins for its estimated duration.
@@ -247,12 +266,12 @@ void StepRun::run_copy(std::uint32_t task) {
   const std::byte* from = memory(plan_.home_slot(buffer));
   std::byte* const to = memory(plan_.copy_slot(task));
   const std::int64_t bytes = plan_.lowered().bytes(buffer);
-  const BoundInput* const part = machine_.kernels.part(buffer);
-  if (part != nullptr) from += part->part_offset;
-  if (part == nullptr || part->part_is_packed) {
+  const Packing* const part = machine_.kernels.part(buffer);
+  if (part != nullptr) from += part->offset;
+  if (part == nullptr || part->copy == nullptr) {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   } else {
-    part->part->run(from, to);
+    part->copy->run(to, from);
   }
   const DeviceId source = plan_.tasks()[task].source, target = plan_.tasks()[task].target;
   if (!machine_.devices.link(source, target).shaped) return;

@@ -77,6 +77,7 @@ class StepRun {
   void give(std::uint32_t slot);
   void make_ready(std::uint32_t task);
   void run_kernel(Lane& lane, std::uint32_t task);
+  std::byte* pack_inputs(Lane& lane, OpId op, const BoundKernel& bound) const;
   void run_copy(std::uint32_t task);
   void run_synthetic(Lane& lane, OpId op);
   void end_step();

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "executor/cuda/executor_state.h"
+#include "executor/cuda/cuda_executor.h"
 
 namespace emplace::cuda {
 namespace {
@@ -23,33 +23,33 @@ std::size_t steps_for(double factor, std::size_t count, double of_s, double step
 }  // namespace
 
 /// The whole graph on one device, replayed there.
-struct CudaExecutor::State::LoneStep {
+struct CudaExecutor::LoneStep {
   std::unique_ptr<const PlacedProgram> placed;
   std::unique_ptr<StepStream> stream;
   double alone_s = 0, launch_s = 0;
 };
 
-Result<Unit> CudaExecutor::State::make_lone(std::size_t device, LoneStep& step) {
-  const Placement alone(lowered.num_ops(), static_cast<DeviceId>(device));
+Result<Unit> CudaExecutor::make_lone(std::size_t device, LoneStep& step) {
+  const Placement alone(lowered_.num_ops(), static_cast<DeviceId>(device));
   step.placed = std::make_unique<const PlacedProgram>(*this, alone);
   if (step.placed->program.out_of_memory()) return Unit{};
   EMPLACE_TRY(fill(step.placed->plan, step.placed->program));
-  step.stream = std::make_unique<StepStream>(session, *group, clock);
+  step.stream = std::make_unique<StepStream>(session_, *group_, clock_);
   EMPLACE_TRY(step.stream->prepare(step.placed->program));
-  EMPLACE_TRY(step.stream->step(step.placed->program));  // Loads the kernels, which a capture cannot do.
+  EMPLACE_TRY(step.stream->step(step.placed->program));  // Loads the kernels_, which a capture cannot do.
   if (auto captured = step.stream->capture(step.placed->program); !captured) {
-    if (session.poisoned()) return captured;
+    if (session_.poisoned()) return captured;
     return Unit{};
   }
-  if (options.progress != nullptr) ++*options.progress;
+  if (options_.progress != nullptr) ++*options_.progress;
   EMPLACE_TRY_ASSIGN(step.alone_s, step.stream->step(step.placed->program));
   step.launch_s = step.stream->enqueue_s();
   return Unit{};
 }
 
 /// Times `count` steps while each of `others`, started before, takes three times as long.
-Result<double> CudaExecutor::State::time_beside(LoneStep& step, std::size_t count,
-                                                std::span<LoneStep* const> others) {
+Result<double> CudaExecutor::time_beside(LoneStep& step, std::size_t count,
+                                         std::span<LoneStep* const> others) {
   double launching_s = static_cast<double>(count) * step.launch_s;
   std::vector<std::size_t> busy;
   for (const LoneStep* const other : others) {
@@ -62,17 +62,17 @@ Result<double> CudaExecutor::State::time_beside(LoneStep& step, std::size_t coun
   EMPLACE_TRY(step.stream->start_steps(count, delay));
   EMPLACE_TRY_ASSIGN(const double seconds, step.stream->finish_steps(count));
   for (std::size_t i = 0; i < others.size(); ++i) EMPLACE_TRY(others[i]->stream->finish_steps(busy[i]));
-  if (options.progress != nullptr) ++*options.progress;
+  if (options_.progress != nullptr) ++*options_.progress;
   return seconds;
 }
 
-Result<std::vector<double>> CudaExecutor::State::corun() {
-  std::vector<double> factors(devices.size(), 0);
+Result<std::vector<double>> CudaExecutor::corun() {
+  std::vector<double> factors(devices_.size(), 0);
   std::map<int, std::vector<std::size_t>> on;  // Devices of each GPU.
-  for (std::size_t d = 0; d < devices.size(); ++d)
-    if (!(*group)[d].on_host()) on[(*group)[d].physical()].push_back(d);
+  for (std::size_t d = 0; d < devices_.size(); ++d)
+    if (!(*group_)[d].on_host()) on[(*group_)[d].physical()].push_back(d);
   for (const auto& [gpu, mine] : on) {
-    if (mine.size() < 2 || !options.timing.capture) continue;
+    if (mine.size() < 2 || !options_.timing.capture) continue;
     std::vector<LoneStep> steps(mine.size());
     for (std::size_t i = 0; i < mine.size(); ++i) EMPLACE_TRY(make_lone(mine[i], steps[i]));
     if (std::ranges::any_of(steps,

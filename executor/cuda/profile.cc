@@ -4,7 +4,6 @@
 #include <span>
 
 #include "executor/cuda/cuda_executor.h"
-#include "executor/cuda/executor_state.h"
 #include "executor/cuda/program/operand_copies.h"
 #include "executor/timing.h"
 
@@ -59,17 +58,6 @@ double cold_share(double step_us, double hot_us, double cold_us) {
   return cold_us > hot_us ? std::clamp((step_us - hot_us) / (cold_us - hot_us), 0.0, 1.0) : 1.0;
 }
 
-/// Fits time = latency + bytes / rate by the median of all slopes (Theil and Sen).
-LinkCost fit(std::span<const double> bytes, std::span<const double> seconds) {
-  std::vector<double> slopes, rests;
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    for (std::size_t j = i + 1; j < bytes.size(); ++j)
-      slopes.push_back((seconds[j] - seconds[i]) / (bytes[j] - bytes[i]));
-  const double slope = std::max(median(std::move(slopes)), 1e-15);
-  for (std::size_t i = 0; i < bytes.size(); ++i) rests.push_back(seconds[i] - slope * bytes[i]);
-  return {.latency_s = std::max(median(std::move(rests)), 0.0), .bytes_per_s = 1 / slope};
-}
-
 /// Cost of an op by its times in a step [us], or by those of its kernel in rows (null: not timed in rows), of
 /// which `share` is cold.
 OpCost cost_of(OpId op, const std::vector<double>& in_step_us, const RowTimes* row, double share,
@@ -88,7 +76,7 @@ OpCost cost_of(OpId op, const std::vector<double>& in_step_us, const RowTimes* r
 }  // namespace
 
 /// Times of the ops of the whole graph on one device.
-struct CudaExecutor::State::OpTimes {
+struct CudaExecutor::OpTimes {
   std::vector<std::vector<double>> in_step_us;  // [ops][samples]
   // Short kernels are timed in a row of many runs; ops with the same kernel share the result.
   std::map<const Kernel*, RowTimes> rows;
@@ -97,39 +85,33 @@ struct CudaExecutor::State::OpTimes {
 };
 
 Result<ExecutorProfile> CudaExecutor::profile() {
-  State& state = *state_;
-  if (state.session.poisoned()) return state.session.sticky_error();
-  state.finish_background();
+  if (session_.poisoned()) return session_.sticky_error();
+  finish_background();
   ExecutorProfile profile;
-  for (std::size_t d = 0; d < state.devices.size(); ++d)
-    if (auto done = state.profile_device(d, profile); !done) return call_failed(state.failed(done.error()));
-  auto factors = state.corun();
-  if (!factors) return call_failed(state.failed(factors.error()));
+  for (std::size_t d = 0; d < devices_.size(); ++d)
+    if (auto done = profile_device(d, profile); !done) return call_failed(failed(done.error()));
+  auto factors = corun();
+  if (!factors) return call_failed(failed(factors.error()));
   profile.corun = *std::move(factors);
   auto links = probe_links();
-  if (!links) return call_failed(state.failed(links.error()));
+  if (!links) return call_failed(failed(links.error()));
   profile.links = *std::move(links);
   return profile;
 }
 
-Result<Unit> CudaExecutor::State::profile_device(std::size_t device, ExecutorProfile& profile) {
-  const PlacedProgram placed{*this, Placement(lowered.num_ops(), static_cast<DeviceId>(device))};
+Result<Unit> CudaExecutor::profile_device(std::size_t device, ExecutorProfile& profile) {
+  const PlacedProgram placed{*this, Placement(lowered_.num_ops(), static_cast<DeviceId>(device))};
   const StepProgram& program = placed.program;
-  if (program.out_of_memory()) {
-    Measurement full;
-    write_out_of_memory(*program.out_of_memory(), graph, devices, full);
-    return Error{Errc::kRunFailed, "profile: the graph does not fit on device " +
-                                       devices[static_cast<DeviceId>(device)].name + " alone (" +
-                                       full.failure + "); increase its memory"};
-  }
+  if (program.out_of_memory())
+    return profile_failed(*program.out_of_memory(), graph_, devices_, static_cast<DeviceId>(device));
   EMPLACE_TRY(prepare(placed.plan, program));
-  EMPLACE_TRY(step(program));  // Loads the kernels.
+  EMPLACE_TRY(step(program));  // Loads the kernels_.
   EMPLACE_TRY(step(program));
-  const auto ops = lowered.kernels();
+  const auto ops = lowered_.kernels();
   const auto per_op = [&](double us) { return ops.empty() ? 0 : us / static_cast<double>(ops.size()); };
-  profile.task_host_us.push_back(per_op(stream->enqueue_s() * 1e6));
+  profile.task_host_us.push_back(per_op(stream_->enqueue_s() * 1e6));
   EMPLACE_TRY(capture(program));  // As placements are measured.
-  EMPLACE_TRY_ASSIGN(const auto plain, time_steps(options.timing, [&] { return step(program); }));
+  EMPLACE_TRY_ASSIGN(const auto plain, time_steps(options_.timing, [&] { return step(program); }));
   if (device == 0) profile.step_time_s = plain.step_time_s;
   OpTimes times;
   EMPLACE_TRY(time_in_steps(placed, times));
@@ -138,17 +120,17 @@ Result<Unit> CudaExecutor::State::profile_device(std::size_t device, ExecutorPro
   profile.ops.emplace_back();
   for (const OpId op : ops)
     profile.ops.back().push_back(cost_of(op, times.in_step_us[index(op)], times.row_of[index(op)], share,
-                                         kernels[device].kernel(op).synthetic));
+                                         kernels_[device].kernel(op).synthetic));
   const double left_us = plain.step_time_s * 1e6 - (times.hot_us + share * (times.cold_us - times.hot_us));
   profile.task_overhead_us.push_back(per_op(std::max(left_us, 0.0)));
   return Unit{};
 }
 
-Result<Unit> CudaExecutor::State::time_in_steps(const PlacedProgram& placed, OpTimes& times) {
-  times.in_step_us.resize(lowered.num_ops());
-  for (std::uint32_t sample = 0; sample < std::max(options.timing.samples, 1u); ++sample) {
+Result<Unit> CudaExecutor::time_in_steps(const PlacedProgram& placed, OpTimes& times) {
+  times.in_step_us.resize(lowered_.num_ops());
+  for (std::uint32_t sample = 0; sample < std::max(options_.timing.samples, 1u); ++sample) {
     std::vector<InstructionTime> of;
-    EMPLACE_TRY(stream->timed_step(placed.program, of));
+    EMPLACE_TRY(stream_->timed_step(placed.program, of));
     for (std::size_t i = 0; i < of.size(); ++i)
       times.in_step_us[placed.plan.tasks()[placed.program.instructions()[i].task].what].push_back(
           of[i].end_us - of[i].start_us);
@@ -157,20 +139,19 @@ Result<Unit> CudaExecutor::State::time_in_steps(const PlacedProgram& placed, OpT
 }
 
 /// Times short kernels in rows, as often as they were timed in steps.
-Result<Unit> CudaExecutor::State::time_in_rows(std::size_t device, const PlacedProgram& placed,
-                                               OpTimes& times) {
+Result<Unit> CudaExecutor::time_in_rows(std::size_t device, const PlacedProgram& placed, OpTimes& times) {
   const StepProgram& program = placed.program;
-  const LogicalDevice& on = (*group)[device];
+  const LogicalDevice& on = (*group_)[device];
   int cache_bytes = 0;
   if (!on.on_host())
-    EMPLACE_TRY(session.check(
-        session.api().runtime.DeviceGetAttribute(&cache_bytes, cudaDevAttrL2CacheSize, on.physical()),
+    EMPLACE_TRY(session_.check(
+        session_.api().runtime.DeviceGetAttribute(&cache_bytes, cudaDevAttrL2CacheSize, on.physical()),
         "cudaDeviceGetAttribute"));
   const FreeMemory free = free_memory(on, program.reach_bytes(device), cache_bytes);
-  times.row_of.assign(lowered.num_ops(), nullptr);
+  times.row_of.assign(lowered_.num_ops(), nullptr);
   for (const Instruction& instruction : program.instructions()) {
     const OpId op{placed.plan.tasks()[instruction.task].what};
-    const BoundKernel& bound = kernels[device].kernel(op);
+    const BoundKernel& bound = kernels_[device].kernel(op);
     const std::vector<double>& samples_us = times.in_step_us[index(op)];
     const double in_step_us = median(samples_us);
     if (instruction.num_calls != 1 || in_step_us >= kShortUs || bound.synthetic) {
@@ -180,7 +161,7 @@ Result<Unit> CudaExecutor::State::time_in_rows(std::size_t device, const PlacedP
     RowTimes& row = times.rows[bound.kernel];
     times.row_of[index(op)] = &row;
     if (row.hot.empty()) {
-      EMPLACE_TRY_ASSIGN(row, time_rows(*stream, program, instruction, samples_us.size(), free));
+      EMPLACE_TRY_ASSIGN(row, time_rows(*stream_, program, instruction, samples_us.size(), free));
     }
     times.hot_us += median(row.hot), times.cold_us += median(row.cold.empty() ? row.hot : row.cold);
   }
@@ -189,42 +170,40 @@ Result<Unit> CudaExecutor::State::time_in_rows(std::size_t device, const PlacedP
 
 /// Uses sizes of 1 KiB to 64 MiB, or up to what both memories can hold; the median of five runs each.
 Result<std::vector<LinkCost>> CudaExecutor::probe_links() {
-  State& state = *state_;
   std::vector<LinkCost> links;
-  const RuntimeApi& runtime = state.session.api().runtime;
-  for (std::size_t s = 0; s < state.devices.size(); ++s) {
-    for (std::size_t t = 0; t < state.devices.size(); ++t) {
+  const RuntimeApi& runtime = session_.api().runtime;
+  for (std::size_t s = 0; s < devices_.size(); ++s) {
+    for (std::size_t t = 0; t < devices_.size(); ++t) {
       if (s == t) continue;
-      const LogicalDevice &from = (*state.group)[s], &to = (*state.group)[t];
+      const LogicalDevice &from = (*group_)[s], &to = (*group_)[t];
       const std::int64_t most = std::min({from.bytes(), to.bytes(), std::int64_t{64} << 20});
-      const bool direct = state.group->is_direct(s, t);
+      const bool direct = group_->is_direct(s, t);
       EMPLACE_TRY(from.pin(most));
       EMPLACE_TRY(to.pin(most));
       const cudaStream_t out = from.stream(StreamKind::kCopyOut), in = to.stream(StreamKind::kCopyIn);
-      EventPool events{state.session, *state.group, cudaEventDisableTiming};
+      EventPool events{session_, *group_, cudaEventDisableTiming};
       const auto wait_for = [&](std::size_t device, cudaStream_t stream, std::size_t other,
                                 cudaStream_t after) -> Result<Unit> {
         EMPLACE_TRY_ASSIGN(const cudaEvent_t event, events.event(other, 0));
-        EMPLACE_TRY(state.session.check(runtime.EventRecord(event, after), "cudaEventRecord"));
-        EMPLACE_TRY((*state.group)[device].make_current());
-        return state.session.check(runtime.StreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+        EMPLACE_TRY(session_.check(runtime.EventRecord(event, after), "cudaEventRecord"));
+        EMPLACE_TRY((*group_)[device].make_current());
+        return session_.check(runtime.StreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
       };
       /// Enqueues one copy, in chunks as a step does; it starts when the copy before it has arrived.
       const auto enqueue = [&](std::int64_t bytes) -> Result<Unit> {
         EMPLACE_TRY(from.make_current());
-        if (direct) return state.group->copy(s, from.memory(), t, to.memory(), bytes);
-        for (std::int64_t at = 0, chunk = 0; at < bytes; at += state.stages.chunk_bytes, ++chunk) {
-          const auto size = static_cast<std::size_t>(std::min(state.stages.chunk_bytes, bytes - at));
-          const auto number = static_cast<std::size_t>(chunk) % state.stages.count;
+        if (direct) return group_->copy(s, from.memory(), t, to.memory(), bytes);
+        for (std::int64_t at = 0, chunk = 0; at < bytes; at += stages_.chunk_bytes, ++chunk) {
+          const auto size = static_cast<std::size_t>(std::min(stages_.chunk_bytes, bytes - at));
+          const auto number = static_cast<std::size_t>(chunk) % stages_.count;
           if (chunk == 0 || number == 0) EMPLACE_TRY(wait_for(s, out, t, in));
-          EMPLACE_TRY(
-              state.session.check(runtime.MemcpyAsync(state.stages.chunk(s, number), from.memory() + at, size,
-                                                      cudaMemcpyDeviceToHost, out),
-                                  "copy"));
+          EMPLACE_TRY(session_.check(runtime.MemcpyAsync(stages_.chunk(s, number), from.memory() + at, size,
+                                                         cudaMemcpyDeviceToHost, out),
+                                     "copy"));
           EMPLACE_TRY(wait_for(t, in, s, out));
-          EMPLACE_TRY(state.session.check(runtime.MemcpyAsync(to.memory() + at, state.stages.chunk(s, number),
-                                                              size, cudaMemcpyHostToDevice, in),
-                                          "copy"));
+          EMPLACE_TRY(session_.check(runtime.MemcpyAsync(to.memory() + at, stages_.chunk(s, number), size,
+                                                         cudaMemcpyHostToDevice, in),
+                                     "copy"));
           EMPLACE_TRY(from.make_current());
         }
         return Unit{};
@@ -232,10 +211,10 @@ Result<std::vector<LinkCost>> CudaExecutor::probe_links() {
       /// Time of a copy in a chain of ten, so that the host's calls and its wait count for little.
       const auto once = [&](std::int64_t bytes) -> Result<double> {
         constexpr int kChain = 10;
-        const Nanos begin = state.clock.now();
+        const Nanos begin = clock_.now();
         for (int i = 0; i < kChain; ++i) EMPLACE_TRY(enqueue(bytes));
-        EMPLACE_TRY(state.group->synchronize());
-        return static_cast<double>((state.clock.now() - begin).count()) * 1e-9 / kChain;
+        EMPLACE_TRY(group_->synchronize());
+        return static_cast<double>((clock_.now() - begin).count()) * 1e-9 / kChain;
       };
       std::vector<double> sizes, seconds;
       for (std::int64_t bytes = 1024; bytes <= most; bytes *= 2) {
@@ -248,7 +227,7 @@ Result<std::vector<LinkCost>> CudaExecutor::probe_links() {
         seconds.push_back(median(std::move(samples)));
       }
       if (sizes.size() < 2) continue;  // Memories of a few pages.
-      LinkCost cost = fit(sizes, seconds);
+      LinkCost cost = fit_link(sizes, seconds, 1e-15);
       cost.source = static_cast<DeviceId>(s), cost.target = static_cast<DeviceId>(t);
       links.push_back(cost);
     }

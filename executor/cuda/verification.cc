@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "executor/cuda/cuda_executor.h"
-#include "executor/cuda/executor_state.h"
+#include "executor/plan/compared_steps.h"
 
 namespace emplace::cuda {
 namespace {
@@ -42,65 +41,47 @@ bool agree(const Sample& a, const Sample& b, DType dtype) {
 }  // namespace
 
 Result<Verification> CudaExecutor::verify(std::span<const DeviceId> placement) {
-  State& state = *state_;
-  EMPLACE_TRY(check_devices(placement, state.lowered.num_ops(), state.devices.size()));
-  if (state.session.poisoned()) return state.session.sticky_error();
-  state.finish_background();
+  EMPLACE_TRY(check_devices(placement, lowered_.num_ops(), devices_.size()));
+  if (session_.poisoned()) return session_.sticky_error();
+  finish_background();
   const auto samples_of = [&](std::span<const DeviceId> placed) -> Result<std::vector<std::vector<Sample>>> {
-    const TaskPlan plan = state.plan(placed);
-    const StepProgram program = state.program(plan);
-    if (program.out_of_memory()) {
-      Measurement full;
-      write_out_of_memory(*program.out_of_memory(), state.graph, state.devices, full);
-      return Error{Errc::kRunFailed, full.failure};
-    }
-    std::vector<std::vector<Sample>> samples(state.lowered.num_ops());
+    const PlacedProgram made{*this, placed};
+    const TaskPlan& plan = made.plan;
+    const StepProgram& program = made.program;
+    if (program.out_of_memory()) return run_failed(*program.out_of_memory(), graph_, devices_);
+    std::vector<std::vector<Sample>> samples(lowered_.num_ops());
     std::vector<std::byte> host;
     const StepStream::Watch watch = [&](const Instruction& instruction) -> Result<Unit> {
       const OpId op{plan.tasks()[instruction.task].what};
-      samples[index(op)].resize(state.graph.num_outputs(op));
-      for (std::size_t k = 0; k < state.graph.num_outputs(op); ++k) {
-        const TensorId tensor = state.graph.output(op, k);
-        host.resize(static_cast<std::size_t>(state.graph.bytes(tensor)));
-        const std::byte* const from = program.memory(plan.home_slot(state.lowered.buffer(tensor)));
-        EMPLACE_TRY(state.from_device(instruction.stream / kStreamsPerDevice, from, host));
-        sample(host, static_cast<std::size_t>(element_bytes(state.graph.dtype(tensor))),
-               samples[index(op)][k]);
+      samples[index(op)].resize(graph_.num_outputs(op));
+      for (std::size_t k = 0; k < graph_.num_outputs(op); ++k) {
+        const TensorId tensor = graph_.output(op, k);
+        host.resize(static_cast<std::size_t>(graph_.bytes(tensor)));
+        const std::byte* const from = program.memory(plan.home_slot(lowered_.buffer(tensor)));
+        EMPLACE_TRY(from_device(instruction.stream / kStreamsPerDevice, from, host));
+        sample(host, static_cast<std::size_t>(element_bytes(graph_.dtype(tensor))), samples[index(op)][k]);
       }
       return Unit{};
     };
-    EMPLACE_TRY(state.prepare(plan, program));
-    EMPLACE_TRY(state.stream->watched_step(program, watch));
+    EMPLACE_TRY(prepare(plan, program));
+    EMPLACE_TRY(stream_->watched_step(program, watch));
     return samples;
   };
   const auto placed = samples_of(placement);
-  if (!placed) return call_failed(state.failed(placed.error()));
-  const auto alone = samples_of(Placement(state.lowered.num_ops(), DeviceId{0}));
+  if (!placed) return call_failed(failed(placed.error()));
+  const auto alone = samples_of(Placement(lowered_.num_ops(), DeviceId{0}));
   if (!alone) {
-    const Error why = state.failed(alone.error());
+    const Error why = failed(alone.error());
     return call_failed({why.code, "on a single device: " + why.context});
   }
-  Verification out;
-  out.identical = true;
-  std::vector<bool> filler(state.lowered.num_ops(), false);
-  for (const OpId op : state.graph.topological_order()) {
-    if (!state.lowered.takes_time(op)) continue;
-    bool skipped = state.kernels[index(placement[index(op)])].kernel(op).synthetic ||
-                   state.kernels[0].kernel(op).synthetic;
-    for (const BufferId buffer : state.lowered.reads(op))
-      skipped = skipped || filler[index(state.lowered.owner(buffer))];
-    filler[index(op)] = skipped;
-    for (std::size_t k = 0; k < state.graph.num_outputs(op); ++k) {
-      ++(skipped ? out.skipped : out.compared);
-      if (skipped || !out.identical) continue;
-      if (agree((*placed)[index(op)][k], (*alone)[index(op)][k],
-                state.graph.dtype(state.graph.output(op, k))))
-        continue;
-      out.identical = false;
-      out.first_difference = state.graph.name(op);
-    }
-  }
-  return out;
+  return compare_steps(
+      lowered_,
+      [&](OpId op) {
+        return kernels_[index(placement[index(op)])].kernel(op).synthetic || kernels_[0].kernel(op).synthetic;
+      },
+      [&](OpId op, std::size_t k) {
+        return agree((*placed)[index(op)][k], (*alone)[index(op)][k], graph_.dtype(graph_.output(op, k)));
+      });
 }
 
 }  // namespace emplace::cuda

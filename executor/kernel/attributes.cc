@@ -11,6 +11,10 @@ Error unsupported(const Signature& signature, std::string_view what) {
   return Error{Errc::kUnsupported, signature.type + ": " + std::string{what}};
 }
 
+Error unsupported(const Signature& signature, DType dtype) {
+  return unsupported(signature, "no kernel for " + std::string{dtype_name(dtype)});
+}
+
 Attributes::Attributes(const Signature& signature) : signature_{signature} {
   json parsed = json::parse(signature.attrs_json, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) {

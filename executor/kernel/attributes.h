@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -17,6 +18,8 @@ namespace emplace {
 
 /// Returns `TYPE: what` as kUnsupported.
 Error unsupported(const Signature& signature, std::string_view what);
+/// As above: no kernel for the dtype.
+Error unsupported(const Signature& signature, DType dtype);
 
 /// Reads attributes. A value of the wrong type is recorded as the fault, and the fallback is returned.
 /// Thread: one.
@@ -44,5 +47,14 @@ class Attributes {
   std::shared_ptr<const nlohmann::json> json_;
   std::optional<Error> fault_;
 };
+
+/// The value that `get(attributes)` reads. Errors: kUnsupported for an attribute with a wrong type.
+template <class Get>
+auto read(const Signature& signature, Get get) -> Result<decltype(get(std::declval<Attributes&>()))> {
+  Attributes attributes{signature};
+  auto value = get(attributes);
+  if (attributes.fault()) return *attributes.fault();
+  return value;
+}
 
 }  // namespace emplace

@@ -8,12 +8,10 @@ namespace emplace {
 namespace {
 
 Cut cut_of(DType dtype, const StridedLayout& layout) {
-  return {operand_of(dtype, layout), layout.offset * element_bytes(dtype)};
+  return {{dtype, layout.shape, layout.strides}, layout.offset * element_bytes(dtype)};
 }
 
 }  // namespace
-
-std::int64_t Cut::bytes() const { return operand.elements() * element_bytes(operand.dtype); }
 
 Result<InputRoute> route_to(const LoweredGraph& lowered, TensorId tensor) {
   const OpGraph& graph = lowered.graph();
@@ -41,12 +39,10 @@ Signature signature_without_inputs(const OpGraph& graph, OpId op) {
   for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
     const TensorId tensor = graph.output(op, k);
     const auto shape = graph.shape(tensor);
-    signature.outputs.push_back(operand_of(graph.dtype(tensor), packed_layout({shape.begin(), shape.end()})));
+    signature.outputs.push_back(packed(graph.dtype(tensor), {shape.begin(), shape.end()}));
   }
   return signature;
 }
-
-Operand operand_of(DType dtype, const StridedLayout& layout) { return {dtype, layout.shape, layout.strides}; }
 
 std::string key_of(const Operand& operand) {
   std::string key{dtype_name(operand.dtype)};

@@ -18,8 +18,6 @@ namespace emplace {
 struct Cut {
   Operand operand;
   std::int64_t offset = 0;  ///< Offset of element 0 in the source [B].
-
-  std::int64_t bytes() const;  ///< Size of a packed copy.
 };
 
 /// Steps from a buffer to an input of a kernel.
@@ -39,9 +37,6 @@ Result<InputRoute> route_to(const LoweredGraph& lowered, TensorId tensor);
 
 /// Returns type, attributes and outputs of an op; the inputs are empty. Pure.
 Signature signature_without_inputs(const OpGraph& graph, OpId op);
-
-/// Operand of this layout; its pointer is that of element 0.
-Operand operand_of(DType dtype, const StridedLayout& layout);
 
 /// Cache keys of kernels: equal only for equal operands and signatures.
 std::string key_of(const Operand& operand);

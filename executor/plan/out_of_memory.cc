@@ -19,4 +19,17 @@ void write_out_of_memory(const OutOfMemory& oom, const OpGraph& graph, const Dev
                             devices[oom.device].name, oom.asked, oom.free);
 }
 
+Error run_failed(const OutOfMemory& oom, const OpGraph& graph, const DeviceSet& devices) {
+  Measurement full;
+  write_out_of_memory(oom, graph, devices, full);
+  return {Errc::kRunFailed, full.failure};
+}
+
+Error profile_failed(const OutOfMemory& oom, const OpGraph& graph, const DeviceSet& devices,
+                     DeviceId device) {
+  return {Errc::kRunFailed,
+          fmt::format("profile: the graph does not fit on device {} alone ({}); increase its memory",
+                      devices[device].name, run_failed(oom, graph, devices).context)};
+}
+
 }  // namespace emplace

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/ids.h"
+#include "base/result.h"
 #include "graph/op_graph.h"
 #include "placement/machine/device.h"
 #include "placement/measurement.h"
@@ -17,6 +18,11 @@ struct OutOfMemory {
   std::int64_t asked = 0;  ///< Requested size [B].
   std::int64_t free = 0;   ///< Largest free block [B].
 };
+
+/// The error of a run on its own that such a step ends.
+Error run_failed(const OutOfMemory& oom, const OpGraph& graph, const DeviceSet& devices);
+/// The error of a profile of the whole graph on `device`.
+Error profile_failed(const OutOfMemory& oom, const OpGraph& graph, const DeviceSet& devices, DeviceId device);
 
 /// Fills `out` for a step without a time: not valid, and `failure` is "oom: OP on DEVICE requested N bytes,
 /// the largest free block has M".

@@ -3,8 +3,7 @@
 
 #include "base/clock.h"
 #include "executor/cpu/cpu_executor.h"
-#include "executor/cpu/onednn/onednn_version.h"
-#include "executor/cpu/self_test.h"
+#include "executor/cpu/onednn/onednn.h"
 #include "launcher/worker/serve.h"
 
 int main(int argc, char** argv) {

@@ -3,16 +3,15 @@
 
 #include "base/clock.h"
 #include "executor/cuda/cuda_executor.h"
-#include "executor/cuda/libraries/library_versions.h"
 #include "launcher/worker/serve.h"
 #ifdef EMPLACE_CPU_KERNELS
-#include "launcher/worker/host_kernels.h"
+#include "executor/cpu/kernel.h"
 #endif
 
 namespace {
 
 #ifdef EMPLACE_CPU_KERNELS
-const emplace::cuda::MakeHostKernel kMakeHost = emplace::launcher::make_host_kernel;
+const emplace::cuda::MakeHostKernel kMakeHost = emplace::cpu::make_kernel;
 #else
 const emplace::cuda::MakeHostKernel kMakeHost;
 #endif

@@ -1,5 +1,7 @@
 #include "executor/cpu/onednn/onednn.h"
 
+#include <fmt/core.h>
+
 #include <array>
 
 #include "base/check.h"
@@ -74,8 +76,13 @@ Program::Program(std::shared_ptr<const Steps> steps) : steps_{std::move(steps)} 
 std::size_t Program::scratch_bytes() const { return steps_->scratch_bytes; }
 bool Program::is_reference() const { return steps_->reference; }
 
-void Program::run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-                  std::byte* scratch) const {
+std::string version() {
+  const dnnl_version_t& loaded = *dnnl_version();
+  return fmt::format("oneDNN {}.{}.{}", loaded.major, loaded.minor, loaded.patch);
+}
+
+void Program::run(const Pointers& memory) const {
+  std::byte* const scratch = memory.scratch;
   const auto reorder = [&](const Step& step, const Desc& from, const void* source, const Desc& to,
                            void* target) {
     ArgumentList list;
@@ -88,19 +95,19 @@ void Program::run(std::span<const std::byte* const> inputs, std::span<std::byte*
   for (std::size_t k = 0; k < steps_->inputs.size(); ++k) {
     const Step& step = steps_->inputs[k];
     const auto& [id, given, taken] = step.argument;
-    if (step.reorder) reorder(step, given, inputs[k], taken, scratch + step.place);
-    list.add(id, taken, step.reorder ? scratch + step.place : inputs[k]);
+    if (step.reorder) reorder(step, given, memory.inputs[k], taken, scratch + step.place);
+    list.add(id, taken, step.reorder ? scratch + step.place : memory.inputs[k]);
   }
   for (std::size_t k = 0; k < steps_->outputs.size(); ++k) {
     const Step& step = steps_->outputs[k];
-    list.add(step.argument.id, step.argument.taken, step.reorder ? scratch + step.place : outputs[k]);
+    list.add(step.argument.id, step.argument.taken, step.reorder ? scratch + step.place : memory.outputs[k]);
   }
   list.add(DNNL_ARG_SCRATCHPAD, steps_->scratchpad, scratch + steps_->scratchpad_place);
   list.execute(steps_->primitive);
   for (std::size_t k = 0; k < steps_->outputs.size(); ++k) {
     const Step& step = steps_->outputs[k];
     const auto& [id, given, taken] = step.argument;
-    if (step.reorder) reorder(step, taken, scratch + step.place, given, outputs[k]);
+    if (step.reorder) reorder(step, taken, scratch + step.place, given, memory.outputs[k]);
   }
 }
 

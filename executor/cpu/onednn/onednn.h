@@ -8,13 +8,15 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "executor/cpu/kernel.h"
 
 namespace emplace::cpu::onednn {
+
+std::string version();  ///< Version of the loaded library: "oneDNN 2.6.3".
 
 /// One primitive with its reorders. Immutable; run() from any thread, with memory of the caller.
 class Program {
@@ -26,8 +28,7 @@ class Program {
   /// True if oneDNN has only a slow reference implementation.
   bool is_reference() const;
   /// Pointers in the order stated by the creating function. A null pointer omits an optional argument.
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* scratch) const;
+  void run(const Pointers& memory) const;
 
  private:
   std::shared_ptr<const Steps> steps_;

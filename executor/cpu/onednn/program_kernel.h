@@ -1,29 +1,22 @@
 #pragma once
-/// A kernel that runs one oneDNN program with the signature's inputs and outputs.
+/// Kernels that run a oneDNN program.
+
+#include <utility>
 
 #include "executor/cpu/onednn/onednn.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cpu {
 
-class ProgramKernel final : public Kernel {
- public:
-  explicit ProgramKernel(onednn::Program program) : program_{std::move(program)} {}
-  std::size_t scratch_bytes() const override { return program_.scratch_bytes(); }
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* scratch) const override {
-    program_.run(inputs, outputs, scratch);
-  }
-
- private:
-  const onednn::Program program_;
-};
-
-/// The kernel of the program, or its error with the signature.
-inline Result<std::unique_ptr<Kernel>> program_kernel(const Signature& signature,
-                                                      Result<onednn::Program> program) {
+/// The program. Errors: its own, with the signature.
+inline Result<onednn::Program> checked(const Signature& signature, Result<onednn::Program> program) {
   if (!program.ok()) return unsupported(signature, program.error().context);
-  return std::unique_ptr<Kernel>{std::make_unique<ProgramKernel>(std::move(program).value())};
+  return program;
+}
+
+/// A kernel that runs the program with the signature's inputs and outputs.
+inline Made program_kernel(const Signature& signature, Result<onednn::Program> program) {
+  EMPLACE_TRY_ASSIGN(const auto made, checked(signature, std::move(program)));
+  return kernel_of([made](const Pointers& memory) { made.run(memory); }, made.scratch_bytes());
 }
 
 }  // namespace emplace::cpu

@@ -20,8 +20,8 @@ struct StridedCopy {
   T* target = nullptr;
 
   void bind(const Pointers& pointers) {
-    source = input<T>(pointers, from) + source_offset;
-    target = output<T>(pointers, to) + target_offset;
+    source = pointers.input<T>(from) + source_offset;
+    target = pointers.output<T>(to) + target_offset;
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     std::int64_t at[2];
@@ -59,7 +59,7 @@ class TiledPass final : public Pass {
     return launch(lane, reinterpret_cast<const void*>(&tiled_kernel<T>), "tiled copy",
                   static_cast<unsigned>(tiles_.blocks()), 1, arguments);
   }
-  void run_on_host(const Pointers& pointers) const override {
+  void run(const Pointers& pointers) const override {
     StridedCopy<T> bound = copy_;
     bound.bind(pointers);
     for (std::int64_t block = 0; block < tiles_.blocks(); ++block) {

@@ -10,7 +10,7 @@ struct Fill {
   static constexpr const char* kName = "initial values";
   Element element;
   typename Element::Value* out = nullptr;
-  void bind(const Pointers& pointers) { out = output<typename Element::Value>(pointers, 0); }
+  void bind(const Pointers& pointers) { out = pointers.output<typename Element::Value>(0); }
   EMPLACE_HD void operator()(std::int64_t i) const { out[i] = element(i); }
 };
 
@@ -20,7 +20,7 @@ class ZeroPass final : public Pass {
   Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const override {
     return enqueue_zeros(lane, pointers.outputs[0], bytes_);
   }
-  void run_on_host(const Pointers& pointers) const override {
+  void run(const Pointers& pointers) const override {
     std::fill_n(pointers.outputs[0], bytes_, std::byte{0});
   }
 

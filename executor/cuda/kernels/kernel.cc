@@ -1,28 +1,19 @@
 #include "executor/cuda/kernels/kernel.h"
 
-#include <algorithm>
-#include <unordered_map>
 #include <vector>
 
 #include "base/check.h"
 #include "executor/cuda/kernels/passes.h"
-#include "executor/cuda/kernels/strided.h"
 
 namespace emplace::cuda {
 namespace {
 
-const std::unordered_map<std::string_view, MakeKernel>& makers() {
-  static const auto table = [] {
-    std::unordered_map<std::string_view, MakeKernel> all;
-    for (const auto family : {pointwise_kernels, movement_kernels, reduction_kernels, softmax_kernels,
-                              normalisation_kernels, pooling_kernels, lookup_kernels, resize_kernels,
-                              loss_kernels, matmul_kernels, convolution_kernels}) {
-      for (const KernelEntry& entry : family())
-        EMPLACE_CHECK(all.emplace(entry.type, entry.make).second, "each type belongs to one family");
-    }
-    return all;
-  }();
-  return table;
+const KernelTable<Kernel>& table() {
+  static const KernelTable<Kernel> all{pointwise_kernels, movement_kernels,      reduction_kernels,
+                                       softmax_kernels,   normalisation_kernels, pooling_kernels,
+                                       lookup_kernels,    resize_kernels,        loss_kernels,
+                                       matmul_kernels,    convolution_kernels};
+  return all;
 }
 
 /// True if the kernels of these types read no input values.
@@ -53,9 +44,9 @@ class PackedInputs final : public Kernel {
     return with_packed(pointers,
                        [&](const Kernel& kernel, const Pointers& own) { return kernel.enqueue(lane, own); });
   }
-  void run_on_host(const Pointers& pointers) const override {
+  void run(const Pointers& pointers) const override {
     const auto done = with_packed(pointers, [](const Kernel& kernel, const Pointers& own) -> Result<Unit> {
-      kernel.run_on_host(own);
+      kernel.run(own);
       return Unit{};
     });
     EMPLACE_CHECK(done.ok(), "host loops cannot fail");
@@ -82,54 +73,51 @@ class PackedInputs final : public Kernel {
 
 /// A kernel that packs its inputs first. Errors: `why` if every input is packed already, or if the packed
 /// kernel is unsupported too.
-Result<std::unique_ptr<Kernel>> make_packed(const Signature& signature, MakeKernel maker, const Error& why) {
+Made make_packed(const Signature& signature, KernelTable<Kernel>::Make maker, const Error& why) {
   Signature inner = signature;
   std::vector<std::unique_ptr<Kernel>> packs(signature.inputs.size());
   std::vector<std::size_t> bytes(signature.inputs.size(), 0);
   bool any = false;
   for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
     Operand& operand = inner.inputs[i];
-    if (packed(operand)) continue;
-    operand.strides = packed_strides(operand.shape);
+    if (operand.is_packed()) continue;
+    operand = packed(operand.dtype, operand.shape);
     auto pack = cuda::make_kernel({"emplace::pack", "{}", {signature.inputs[i]}, {operand}});
     if (!pack) return why;
     packs[i] = *std::move(pack);
-    bytes[i] = static_cast<std::size_t>(elements(operand) * element_bytes(operand.dtype));
+    bytes[i] = static_cast<std::size_t>(operand.bytes());
     any = true;
   }
   if (!any) return why;
   auto kernel = maker(inner);
   if (!kernel) return why;
-  return Result<std::unique_ptr<Kernel>>{
+  return std::unique_ptr<Kernel>{
       std::make_unique<PackedInputs>(*std::move(kernel), std::move(packs), std::move(bytes))};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Kernel>> make_kernel(const Signature& signature) {
-  const auto maker = makers().find(signature.type);
-  if (maker == makers().end()) return unsupported(signature, "no kernel on a GPU");
+Made make_kernel(const Signature& signature) {
+  const auto make = table().find(signature.type);
+  if (make == nullptr) return unsupported(signature, "no kernel on a GPU");
   if (signature.outputs.empty()) return unsupported(signature, "no output");
-  for (const Operand& out : signature.outputs) EMPLACE_CHECK(packed(out), "outputs are packed");
+  for (const Operand& out : signature.outputs) EMPLACE_CHECK(out.is_packed(), "outputs are packed");
   if (signature.inputs.empty() && !reads_no_inputs(signature.type)) return unsupported(signature, "no input");
-  auto kernel = maker->second(signature);
+  auto kernel = make(signature);
   if (kernel || kernel.error().code != Errc::kUnsupported) return kernel;
-  return make_packed(signature, maker->second, kernel.error());
+  return make_packed(signature, make, kernel.error());
 }
 
-bool has_kernel(std::string_view type) { return makers().contains(type); }
+bool has_kernel(std::string_view type) { return table().find(type) != nullptr; }
 
 bool runs_in_library(std::string_view type) {
-  for (const auto family : {matmul_kernels, convolution_kernels})
-    for (const KernelEntry& entry : family())
-      if (entry.type == type) return true;
-  return false;
+  static const KernelTable<Kernel> libraries{matmul_kernels, convolution_kernels};
+  return libraries.find(type) != nullptr;
 }
 
 std::vector<std::string_view> kernel_types() {
   std::vector<std::string_view> types;
-  for (const auto& [type, make] : makers()) types.push_back(type);
-  std::sort(types.begin(), types.end());
+  for (const auto& [type, make] : table().makers()) types.push_back(type);
   return types;
 }
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "executor/kernel/kernel.h"
+#include "executor/kernel/kernel_table.h"
 #include "executor/kernel/signature.h"
 
 // Forward declarations as in CUDA's headers, which only few files include.
@@ -40,20 +42,13 @@ struct Lane {
   EngineChoices* engines = nullptr;  ///< Those of convolutions; null: the first that fits.
 };
 
-/// Memory of one call: pointers to element 0 of each operand, and scratch_bytes() bytes of scratch.
-struct Pointers {
-  std::span<const std::byte* const> inputs;
-  std::span<std::byte* const> outputs;
-  std::byte* scratch = nullptr;
-};
-
 /// Limit on the workspace of a matrix product, and of a convolution on a small device [B].
 inline constexpr std::size_t kMaxWorkspace = std::size_t{32} << 20;
 
-/// Thread: one at a time.
-class Kernel {
+/// run() is the CPU twin: the same computation in plain loops over host memory. Custom kernels share the
+/// index arithmetic; library kernels have a naive version. Thread: one at a time.
+class Kernel : public emplace::Kernel {
  public:
-  virtual ~Kernel() = default;
   /// Queries the libraries' requirements on `lane`; scratch_bytes() is valid afterwards. Called once per
   /// kind of lane before the first enqueue. Errors: kUnsupported if a library has no implementation; those
   /// of Session.
@@ -61,28 +56,15 @@ class Kernel {
     (void)lane;
     return Unit{};
   }
-  /// Scratch of a call [B], 256-byte aligned, from the device's arena.
-  virtual std::size_t scratch_bytes() const { return 0; }
-  /// True if output 0 may share the memory of input `input`.
-  virtual bool may_overwrite(std::size_t input) const {
-    (void)input;
-    return false;
-  }
   /// Enqueues the work and returns. Errors: those of Session.
   virtual Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const = 0;
-  /// The CPU twin: the same computation in plain loops over host memory. Custom kernels share the index
-  /// arithmetic; library kernels have a naive version.
-  virtual void run_on_host(const Pointers& pointers) const = 0;
 };
 
-using MakeKernel = Result<std::unique_ptr<Kernel>> (*)(const Signature& signature);
-struct KernelEntry {
-  std::string_view type;
-  MakeKernel make;
-};
+using Made = Result<std::unique_ptr<Kernel>>;
+using KernelEntry = emplace::KernelEntry<Kernel>;
 
 /// The kernel of a signature. Any thread. Errors: kUnsupported, with the unsupported part of the signature.
-Result<std::unique_ptr<Kernel>> make_kernel(const Signature& signature);
+Made make_kernel(const Signature& signature);
 bool has_kernel(std::string_view type);
 /// True for matrix products and convolutions: cuBLASLt and cuDNN are promised operands on 16 bytes.
 bool runs_in_library(std::string_view type);

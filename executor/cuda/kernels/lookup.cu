@@ -1,7 +1,7 @@
 // Gathers rows by index: embedding, its backward, Gather. Also random masks.
+#include "base/rng.h"
 #include "executor/cuda/kernels/divisor.h"
 #include "executor/cuda/kernels/passes.cuh"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -23,8 +23,8 @@ struct Lookup {
   float* out = nullptr;
 
   void bind(const Pointers& pointers) {
-    table = input<float>(pointers, 0), index = input<std::int64_t>(pointers, 1),
-    out = output<float>(pointers, 0);
+    table = pointers.input<float>(0), index = pointers.input<std::int64_t>(1),
+    out = pointers.output<float>(0);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     std::int64_t column = 0, which = 0;
@@ -36,7 +36,7 @@ struct Lookup {
 struct Clear {
   static constexpr const char* kName = "fill";
   float* out = nullptr;
-  void bind(const Pointers& pointers) { out = output<float>(pointers, 0); }
+  void bind(const Pointers& pointers) { out = pointers.output<float>(0); }
   EMPLACE_HD void operator()(std::int64_t i) const { out[i] = 0.0f; }
 };
 
@@ -54,8 +54,8 @@ struct LookupBackward {
   float* out = nullptr;
 
   void bind(const Pointers& pointers) {
-    gradient = input<float>(pointers, 0), index = input<std::int64_t>(pointers, 1),
-    out = output<float>(pointers, 0);
+    gradient = pointers.input<float>(0), index = pointers.input<std::int64_t>(1),
+    out = pointers.output<float>(0);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     std::int64_t column = 0;
@@ -76,12 +76,9 @@ struct Bernoulli {
   static constexpr const char* kName = "bernoulli";
   float* out = nullptr;
 
-  void bind(const Pointers& pointers) { out = output<float>(pointers, 0); }
+  void bind(const Pointers& pointers) { out = pointers.output<float>(0); }
   EMPLACE_HD void operator()(std::int64_t i) const {
-    std::uint64_t x = static_cast<std::uint64_t>(i >> 1) + 0x9E3779B97F4A7C15ull;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
-    x ^= x >> 31;
+    const std::uint64_t x = splitmix64(static_cast<std::uint64_t>(i >> 1));
     const auto word = static_cast<std::uint32_t>(i % 2 == 0 ? x : x >> 32);
     out[i] = word < 0x80000000u ? 1.0f : 0.0f;
   }
@@ -93,57 +90,47 @@ Result<Unit> expect_lookup(const Signature& signature) {
   if (signature.inputs[0].dtype != DType::kF32 || signature.inputs[1].dtype != DType::kI64 ||
       signature.outputs[0].dtype != DType::kF32)
     return unsupported(signature, "expected an f32 table and i64 indices");
-  if (!packed(signature.inputs[0]) || !packed(signature.inputs[1]))
+  if (!signature.inputs[0].is_packed() || !signature.inputs[1].is_packed())
     return unsupported(signature, "expected a packed input");
   return Unit{};
 }
 
-Result<std::unique_ptr<Kernel>> lookup(const Signature& signature, std::size_t axis) {
-  if (auto fits = expect_lookup(signature); !fits) return fits.error();
+Made lookup(const Signature& signature, std::size_t axis) {
+  EMPLACE_TRY(expect_lookup(signature));
   const Operand& table = signature.inputs[0];
   if (axis >= table.shape.size()) return unsupported(signature, "dimension out of range");
-  std::int64_t inner = 1;
-  for (std::size_t d = axis + 1; d < table.shape.size(); ++d) inner *= table.shape[d];
-  const Lookup pass{table.shape[axis], Divisor{inner}, Divisor{elements(signature.inputs[1])}};
+  const std::int64_t inner = count_of(std::span{table.shape}.subspan(axis + 1));
+  const Lookup pass{table.shape[axis], Divisor{inner}, Divisor{signature.inputs[1].elements()}};
   if (pass.rows == 0) return unsupported(signature, "expected a table with rows");
-  auto kernel = std::make_unique<OwnKernel>();
-  add_each(*kernel, pass, elements(signature.outputs[0]));
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  return each(pass, signature.outputs[0].elements());
 }
 
-Result<std::unique_ptr<Kernel>> embedding(const Signature& signature) { return lookup(signature, 0); }
+Made embedding(const Signature& signature) { return lookup(signature, 0); }
 
-Result<std::unique_ptr<Kernel>> gather(const Signature& signature) {
-  Attributes attributes{signature};
-  std::int64_t axis = attributes.integer("axis", 0);
-  if (attributes.fault()) return *attributes.fault();
+Made gather(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(auto axis, read(signature, [](auto& of) { return of.integer("axis", 0); }));
   if (axis < 0 && !signature.inputs.empty())
     axis += static_cast<std::int64_t>(signature.inputs[0].shape.size());
   return lookup(signature, static_cast<std::size_t>(axis));
 }
 
-Result<std::unique_ptr<Kernel>> embedding_backward(const Signature& signature) {
-  if (auto fits = expect_lookup(signature); !fits) return fits.error();
-  Attributes attributes{signature};
-  const std::int64_t padding = attributes.integer("padding_idx", -1);
-  if (attributes.fault()) return *attributes.fault();
+Made embedding_backward(const Signature& signature) {
+  EMPLACE_TRY(expect_lookup(signature));
+  EMPLACE_TRY_ASSIGN(const auto padding,
+                     read(signature, [](auto& of) { return of.integer("padding_idx", -1); }));
   const Operand& out = signature.outputs[0];
   if (out.shape.size() != 2) return unsupported(signature, "expected a two-dimensional table");
   auto kernel = std::make_unique<OwnKernel>();
-  add_each(*kernel, Clear{}, elements(out));
-  add_each(*kernel, LookupBackward{out.shape[0], out.shape[1], padding}, elements(signature.inputs[0]));
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  add_each(*kernel, Clear{}, out.elements());
+  add_each(*kernel, LookupBackward{out.shape[0], out.shape[1], padding}, signature.inputs[0].elements());
+  return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
-Result<std::unique_ptr<Kernel>> bernoulli(const Signature& signature) {
-  Attributes attributes{signature};
-  const double probability = attributes.number("p", 0.5);
-  if (attributes.fault()) return *attributes.fault();
+Made bernoulli(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const double probability, read(signature, [](auto& of) { return of.number("p", 0.5); }));
   if (probability != 0.5) return unsupported(signature, "expected probability 0.5");
-  if (auto fits = expect(signature, -1, 1); !fits) return fits.error();
-  auto kernel = std::make_unique<OwnKernel>();
-  add_each(*kernel, Bernoulli{}, elements(signature.outputs[0]));
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  EMPLACE_TRY(expect(signature, -1, 1));
+  return each(Bernoulli{}, signature.outputs[0].elements());
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Negative log likelihood: [batch, classes, inner] by targets [batch, inner], forward and backward.
 #include "executor/cuda/kernels/passes.cuh"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -20,8 +19,8 @@ struct Loss {
   float *out = nullptr, *total = nullptr;
 
   void bind(const Pointers& pointers) {
-    in = input<float>(pointers, 0), target = input<std::int64_t>(pointers, 1);
-    out = output<float>(pointers, 0), total = output<float>(pointers, 1);
+    in = pointers.input<float>(0), target = pointers.input<std::int64_t>(1);
+    out = pointers.output<float>(0), total = pointers.output<float>(1);
   }
   EMPLACE_HD Part zero() const { return {0.0f, 0.0f}; }
   EMPLACE_HD void add(Part& part, std::int64_t, std::int64_t k) const {
@@ -49,9 +48,9 @@ struct LossBackward {
   float* out = nullptr;
 
   void bind(const Pointers& pointers) {
-    gradient = input<float>(pointers, 0), target = input<std::int64_t>(pointers, 2),
-    total = input<float>(pointers, 3);
-    out = output<float>(pointers, 0);
+    gradient = pointers.input<float>(0), target = pointers.input<std::int64_t>(2),
+    total = pointers.input<float>(3);
+    out = pointers.output<float>(0);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     const std::int64_t c = i / inner % classes, k = i / (inner * classes) * inner + i % inner;
@@ -76,47 +75,37 @@ Result<Unit> expect_loss(const Signature& signature, std::size_t first, std::siz
   for (std::size_t k = 0; k < inputs; ++k) {
     if (signature.inputs[k].dtype != (k == first + 1 ? DType::kI64 : DType::kF32))
       return unsupported(signature, "expected f32 with i64 targets");
-    if (!packed(signature.inputs[k])) return unsupported(signature, "expected a packed input");
+    if (!signature.inputs[k].is_packed()) return unsupported(signature, "expected a packed input");
   }
   const Operand& x = signature.inputs[first];
-  if (x.shape.size() < 2 || elements(x) != elements(signature.inputs[first + 1]) * x.shape[1])
+  if (x.shape.size() < 2 || x.elements() != signature.inputs[first + 1].elements() * x.shape[1])
     return unsupported(signature, "targets have the wrong size");
   return Unit{};
 }
 
-std::int64_t inner_of(const Operand& x) {
-  std::int64_t inner = 1;
-  for (std::size_t d = 2; d < x.shape.size(); ++d) inner *= x.shape[d];
-  return inner;
-}
+std::int64_t inner_of(const Operand& x) { return count_of(std::span{x.shape}.subspan(2)); }
 
-Result<std::unique_ptr<Kernel>> forward(const Signature& signature) {
-  if (auto fits = expect_loss(signature, 0, 2, 2); !fits) return fits.error();
-  auto mean = is_mean(signature);
-  if (!mean) return mean.error();
+Made forward(const Signature& signature) {
+  EMPLACE_TRY(expect_loss(signature, 0, 2, 2));
+  EMPLACE_TRY_ASSIGN(const bool mean, is_mean(signature));
   const Operand& x = signature.inputs[0];
   auto kernel = std::make_unique<OwnKernel>();
-  add_reduce(*kernel, Loss{x.shape[1], inner_of(x), *mean}, 1, elements(signature.inputs[1]), false);
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  add_reduce(*kernel, Loss{x.shape[1], inner_of(x), mean}, 1, signature.inputs[1].elements(), false);
+  return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
-Result<std::unique_ptr<Kernel>> backward(const Signature& signature) {
-  if (auto fits = expect_loss(signature, 1, 4, 1); !fits) return fits.error();
-  auto mean = is_mean(signature);
-  if (!mean) return mean.error();
+Made backward(const Signature& signature) {
+  EMPLACE_TRY(expect_loss(signature, 1, 4, 1));
+  EMPLACE_TRY_ASSIGN(const bool mean, is_mean(signature));
   const Operand& x = signature.inputs[1];
-  auto kernel = std::make_unique<OwnKernel>();
-  add_each(*kernel, LossBackward{x.shape[1], inner_of(x), *mean}, elements(signature.outputs[0]));
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  return each(LossBackward{x.shape[1], inner_of(x), mean}, signature.outputs[0].elements());
 }
 
 }  // namespace
 
 std::span<const KernelEntry> loss_kernels() {
-  static constexpr KernelEntry entries[] = {{"aten::nll_loss_forward", forward},
-                                            {"aten::nll_loss_backward", backward},
-                                            {"aten::nll_loss2d_forward", forward},
-                                            {"aten::nll_loss2d_backward", backward}};
+  static constexpr KernelEntry entries[] = {{"aten::nll_loss_forward aten::nll_loss2d_forward", forward},
+                                            {"aten::nll_loss_backward aten::nll_loss2d_backward", backward}};
   return entries;
 }
 

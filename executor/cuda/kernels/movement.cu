@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "executor/cuda/kernels/copies.cuh"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -13,7 +12,7 @@ struct Zeros {
   static constexpr const char* kName = "fill";
   T value{};
   T* out = nullptr;
-  void bind(const Pointers& pointers) { out = output<T>(pointers, 0); }
+  void bind(const Pointers& pointers) { out = pointers.output<T>(0); }
   EMPLACE_HD void operator()(std::int64_t i) const { out[i] = value; }
 };
 
@@ -35,10 +34,10 @@ struct Pieces {
   T* all = nullptr;
 
   void bind(const Pointers& pointers) {
-    all = splits ? const_cast<T*>(input<T>(pointers, 0)) : output<T>(pointers, 0);
+    all = splits ? const_cast<T*>(pointers.input<T>(0)) : pointers.output<T>(0);
     for (int p = 0; p < count; ++p) {
       const std::size_t k = first + static_cast<std::size_t>(p);
-      piece[p] = splits ? output<T>(pointers, k) : const_cast<T*>(input<T>(pointers, k));
+      piece[p] = splits ? pointers.output<T>(k) : const_cast<T*>(pointers.input<T>(k));
     }
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
@@ -58,46 +57,38 @@ struct Pieces {
 };
 
 template <class T>
-Result<std::unique_ptr<Kernel>> cat_or_split(const Signature& signature, std::int64_t axis, bool splits,
-                                             bool stack) {
+Made cat_or_split(const Signature& signature, std::size_t axis, bool splits, bool stack) {
   const Operand& whole = splits ? signature.inputs[0] : signature.outputs[0];
   const auto& parts = splits ? signature.outputs : signature.inputs;
   auto kernel = std::make_unique<OwnKernel>();
-  std::int64_t outer = 1, inner = 1;
-  for (std::size_t d = 0; d < whole.shape.size(); ++d)
-    (d < static_cast<std::size_t>(axis)   ? outer
-     : d > static_cast<std::size_t>(axis) ? inner
-                                          : outer) *=
-        d == static_cast<std::size_t>(axis) ? 1 : whole.shape[d];
+  const auto dims = std::span{whole.shape};
+  const std::int64_t outer = count_of(dims.first(axis)), inner = count_of(dims.subspan(axis + 1));
   std::int64_t begin = 0;
   Pieces<T> pass{};
   const auto flush = [&] {
     if (pass.count > 0) add_each(*kernel, pass, outer * pass.ends[pass.count - 1] * inner);
     pass = Pieces<T>{};
   };
-  const bool whole_packed = packed(whole);
+  const bool whole_packed = whole.is_packed();
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const Operand& part = parts[p];
-    const std::int64_t size = stack ? 1 : part.shape[static_cast<std::size_t>(axis)];
-    if (elements(part) != outer * size * inner) return unsupported(signature, "a piece has the wrong size");
-    if (packed(part) && whole_packed) {
+    const std::int64_t size = stack ? 1 : part.shape[axis];
+    if (part.elements() != outer * size * inner) return unsupported(signature, "a piece has the wrong size");
+    if (part.is_packed() && whole_packed) {
       if (pass.count == kPieces) flush();
       if (pass.count == 0)
-        pass = Pieces<T>{.first = p,
-                         .splits = splits,
-                         .whole = whole.shape[static_cast<std::size_t>(axis)],
-                         .inner = inner,
-                         .begin = begin};
+        pass = Pieces<T>{
+            .first = p, .splits = splits, .whole = whole.shape[axis], .inner = inner, .begin = begin};
       pass.ends[pass.count] = begin + size - pass.begin;
       ++pass.count;
     } else {
       flush();
       std::vector<std::int64_t> shape = whole.shape;
-      shape[static_cast<std::size_t>(axis)] = size;
+      shape[axis] = size;
       std::vector<std::int64_t> in_part = part.strides;
-      if (stack) in_part.insert(in_part.begin() + axis, 0);
+      if (stack) in_part.insert(in_part.begin() + static_cast<std::ptrdiff_t>(axis), 0);
       StridedCopy<T> copy{};
-      const std::int64_t offset = begin * whole.strides[static_cast<std::size_t>(axis)];
+      const std::int64_t offset = begin * whole.strides[axis];
       const std::vector<std::int64_t> strides[2] = {splits ? in_part : whole.strides,
                                                     splits ? whole.strides : in_part};
       if (!make_walk<2>(shape, strides, copy.walk)) return unsupported(signature, "too many dimensions");
@@ -108,73 +99,54 @@ Result<std::unique_ptr<Kernel>> cat_or_split(const Signature& signature, std::in
     begin += size;
   }
   flush();
-  if (begin > whole.shape[static_cast<std::size_t>(axis)])
-    return unsupported(signature, "pieces exceed the whole");
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  if (begin > whole.shape[axis]) return unsupported(signature, "pieces exceed the whole");
+  return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
 /// Copies one input into a window of the output and fills the rest with `fill`; a negative offset crops.
 template <class T>
-Result<std::unique_ptr<Kernel>> into_window(const Signature& signature, std::vector<std::int64_t> shape,
-                                            std::vector<std::int64_t> in_strides, std::int64_t source_offset,
-                                            std::vector<std::int64_t> out_strides, std::int64_t target_offset,
-                                            T fill, bool clears) {
+Made into_window(const Signature& signature, std::vector<std::int64_t> shape,
+                 std::vector<std::int64_t> in_strides, std::int64_t source_offset,
+                 std::vector<std::int64_t> out_strides, std::int64_t target_offset, T fill, bool clears) {
   auto kernel = std::make_unique<OwnKernel>();
-  if (clears) add_each(*kernel, Zeros<T>{fill}, elements(signature.outputs[0]));
+  if (clears) add_each(*kernel, Zeros<T>{fill}, signature.outputs[0].elements());
   StridedCopy<T> copy{};
   const std::vector<std::int64_t> strides[2] = {std::move(out_strides), std::move(in_strides)};
   if (!make_walk<2>(shape, strides, copy.walk)) return unsupported(signature, "too many dimensions");
   copy.source_offset = source_offset, copy.target_offset = target_offset;
   add_copy(*kernel, copy);
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
-Result<std::int64_t> axis_of(const Signature& signature, std::string_view name, std::size_t rank,
-                             std::int64_t fallback) {
-  Attributes attributes{signature};
-  std::int64_t axis = attributes.integer(name, fallback);
-  if (attributes.fault()) return *attributes.fault();
+Result<std::size_t> axis_of(const Signature& signature, std::size_t rank) {
+  EMPLACE_TRY_ASSIGN(
+      auto axis, read(signature, [](auto& of) { return of.integer(of.has("axis") ? "axis" : "dim", 0); }));
   if (axis < 0) axis += static_cast<std::int64_t>(rank);
   if (axis < 0 || axis >= static_cast<std::int64_t>(rank))
     return unsupported(signature, "dimension out of range");
-  return axis;
+  return static_cast<std::size_t>(axis);
 }
 
-Result<std::unique_ptr<Kernel>> by_element(const Signature& signature, std::int64_t axis, bool splits,
-                                           bool stack) {
-  switch (element_bytes((splits ? signature.inputs[0] : signature.outputs[0]).dtype)) {
+template <bool kSplits, bool kStack = false>
+Made pieces(const Signature& signature) {
+  const Operand& whole = kSplits ? signature.inputs.at(0) : signature.outputs.at(0);
+  EMPLACE_TRY_ASSIGN(const auto axis, axis_of(signature, whole.shape.size()));
+  switch (element_bytes(whole.dtype)) {
     case 4:
-      return cat_or_split<std::uint32_t>(signature, axis, splits, stack);
+      return cat_or_split<std::uint32_t>(signature, axis, kSplits, kStack);
     case 8:
-      return cat_or_split<std::uint64_t>(signature, axis, splits, stack);
+      return cat_or_split<std::uint64_t>(signature, axis, kSplits, kStack);
     default:
       return unsupported(signature, "expected elements of 4 or 8 bytes");
   }
 }
 
-template <bool kStack>
-Result<std::unique_ptr<Kernel>> cat(const Signature& signature) {
-  Attributes attributes{signature};
-  auto axis =
-      axis_of(signature, attributes.has("axis") ? "axis" : "dim", signature.outputs.at(0).shape.size(), 0);
-  if (!axis) return axis.error();
-  return by_element(signature, *axis, false, kStack);
-}
-
-Result<std::unique_ptr<Kernel>> split(const Signature& signature) {
-  Attributes attributes{signature};
-  auto axis =
-      axis_of(signature, attributes.has("axis") ? "axis" : "dim", signature.inputs.at(0).shape.size(), 0);
-  if (!axis) return axis.error();
-  return by_element(signature, *axis, true, false);
-}
-
-Result<std::unique_ptr<Kernel>> pad(const Signature& signature) {
+Made pad(const Signature& signature) {
   Attributes attributes{signature};
   const std::vector<std::int64_t> pads = attributes.integers("pad");
   const float fill = static_cast<float>(attributes.number("value", 0));
   if (attributes.fault()) return *attributes.fault();
-  if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
+  EMPLACE_TRY(expect(signature, 1, 1));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   const std::size_t rank = in.shape.size();
   if (pads.size() % 2 != 0 || pads.size() > 2 * rank)
@@ -193,10 +165,8 @@ Result<std::unique_ptr<Kernel>> pad(const Signature& signature) {
 }
 
 /// The graph does not record the side; all padding is at the end (docs/reference/kernels.md).
-Result<std::unique_ptr<Kernel>> onnx_pad(const Signature& signature) {
-  Attributes attributes{signature};
-  const std::string mode = attributes.word("mode", "constant");
-  if (attributes.fault()) return *attributes.fault();
+Made onnx_pad(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const auto mode, read(signature, [](auto& of) { return of.word("mode", "constant"); }));
   const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
   if (mode != "constant") return unsupported(signature, "mode " + mode);
   if (in.dtype != DType::kF32 || out.dtype != DType::kF32 || in.shape.size() != out.shape.size())
@@ -206,16 +176,14 @@ Result<std::unique_ptr<Kernel>> onnx_pad(const Signature& signature) {
   return into_window<float>(signature, in.shape, in.strides, 0, out.strides, 0, 0.0f, true);
 }
 
-Result<std::unique_ptr<Kernel>> slice_backward(const Signature& signature) {
+Made slice_backward(const Signature& signature) {
   const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
-  if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
-  auto axis = axis_of(signature, "dim", out.shape.size(), 0);
-  if (!axis) return axis.error();
+  EMPLACE_TRY(expect(signature, 1, 1));
+  EMPLACE_TRY_ASSIGN(const auto d, axis_of(signature, out.shape.size()));
   Attributes attributes{signature};
   std::int64_t start = attributes.integer("start", 0);
   const std::int64_t step = attributes.integer("step", 1);
   if (attributes.fault()) return *attributes.fault();
-  const auto d = static_cast<std::size_t>(*axis);
   if (start < 0) start += out.shape[d];
   if (step < 1 || start < 0 || in.shape.size() != out.shape.size() ||
       start + (in.shape[d] - 1) * step >= out.shape[d])
@@ -225,28 +193,22 @@ Result<std::unique_ptr<Kernel>> slice_backward(const Signature& signature) {
   return into_window<float>(signature, in.shape, in.strides, 0, strides, start * out.strides[d], 0.0f, true);
 }
 
-Result<std::unique_ptr<Kernel>> select_backward(const Signature& signature) {
+Made select_backward(const Signature& signature) {
   const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
-  if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
-  auto axis = axis_of(signature, "dim", out.shape.size(), 0);
-  if (!axis) return axis.error();
-  Attributes attributes{signature};
-  std::int64_t index = attributes.integer("index", 0);
-  if (attributes.fault()) return *attributes.fault();
-  const auto d = static_cast<std::size_t>(*axis);
+  EMPLACE_TRY(expect(signature, 1, 1));
+  EMPLACE_TRY_ASSIGN(const auto d, axis_of(signature, out.shape.size()));
+  EMPLACE_TRY_ASSIGN(auto index, read(signature, [](auto& of) { return of.integer("index", 0); }));
   if (index < 0) index += out.shape[d];
   if (index < 0 || index >= out.shape[d] || in.shape.size() + 1 != out.shape.size())
     return unsupported(signature, "index exceeds the output");
   std::vector<std::int64_t> strides = out.strides;
-  strides.erase(strides.begin() + *axis);
+  strides.erase(strides.begin() + static_cast<std::ptrdiff_t>(d));
   return into_window<float>(signature, in.shape, in.strides, 0, strides, index * out.strides[d], 0.0f, true);
 }
 
-Result<std::unique_ptr<Kernel>> transpose(const Signature& signature) {
-  Attributes attributes{signature};
-  const std::vector<std::int64_t> order = attributes.integers("perm");
-  if (attributes.fault()) return *attributes.fault();
-  if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
+Made transpose(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const auto order, read(signature, [](auto& of) { return of.integers("perm"); }));
+  EMPLACE_TRY(expect(signature, 1, 1));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   std::vector<std::int64_t> strides;
   for (std::size_t d = 0; d < in.shape.size(); ++d) {
@@ -259,7 +221,7 @@ Result<std::unique_ptr<Kernel>> transpose(const Signature& signature) {
 }
 
 /// Packs elements of any size.
-Result<std::unique_ptr<Kernel>> pack(const Signature& signature) {
+Made pack(const Signature& signature) {
   const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
   switch (element_bytes(in.dtype)) {
     case 1:
@@ -277,15 +239,12 @@ Result<std::unique_ptr<Kernel>> pack(const Signature& signature) {
 
 std::span<const KernelEntry> movement_kernels() {
   static constexpr KernelEntry entries[] = {{"emplace::pack", pack},
-                                            {"aten::cat", cat<false>},
-                                            {"aten::stack", cat<true>},
-                                            {"aten::unsafe_split", split},
-                                            {"aten::split_with_sizes", split},
+                                            {"aten::cat Concat", pieces<false>},
+                                            {"aten::stack", pieces<false, true>},
+                                            {"aten::unsafe_split aten::split_with_sizes Split", pieces<true>},
                                             {"aten::constant_pad_nd", pad},
                                             {"aten::slice_backward", slice_backward},
                                             {"aten::select_backward", select_backward},
-                                            {"Concat", cat<false>},
-                                            {"Split", split},
                                             {"Transpose", transpose},
                                             {"Pad", onnx_pad}};
   return entries;

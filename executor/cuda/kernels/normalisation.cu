@@ -3,7 +3,6 @@
 // normalises.
 #include "executor/cuda/kernels/divisor.h"
 #include "executor/cuda/kernels/passes.cuh"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -43,7 +42,7 @@ struct Moments {
   float *mean = nullptr, *inverse = nullptr;
 
   void bind(const Pointers& pointers) {
-    in = input<float>(pointers, 0), mean = output<float>(pointers, 1), inverse = output<float>(pointers, 2);
+    in = pointers.input<float>(0), mean = pointers.output<float>(1), inverse = pointers.output<float>(2);
   }
   EMPLACE_HD Part zero() const { return {0.0f, 0.0f, 0.0f}; }
   EMPLACE_HD void add(Part& part, std::int64_t row, std::int64_t k) const {
@@ -73,8 +72,8 @@ struct Scale {
   float* out = nullptr;
 
   void bind(const Pointers& pointers) {
-    in = input<float>(pointers, 0), weight = input<float>(pointers, 1), bias = input<float>(pointers, 2);
-    out = output<float>(pointers, 0), mean = output<float>(pointers, 1), inverse = output<float>(pointers, 2);
+    in = pointers.input<float>(0), weight = pointers.input<float>(1), bias = pointers.input<float>(2);
+    out = pointers.output<float>(0), mean = pointers.output<float>(1), inverse = pointers.output<float>(2);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     const std::int64_t row = rows.row_of(i), w = rows.weight_of(i);
@@ -92,9 +91,9 @@ struct ScaleByRunning {
   float *out = nullptr, *out_mean = nullptr, *out_inverse = nullptr;
 
   void bind(const Pointers& pointers) {
-    in = input<float>(pointers, 0), weight = input<float>(pointers, 1), bias = input<float>(pointers, 2);
-    mean = input<float>(pointers, 3), variance = input<float>(pointers, 4), out = output<float>(pointers, 0);
-    if (writes_statistics) out_mean = output<float>(pointers, 1), out_inverse = output<float>(pointers, 2);
+    in = pointers.input<float>(0), weight = pointers.input<float>(1), bias = pointers.input<float>(2);
+    mean = pointers.input<float>(3), variance = pointers.input<float>(4), out = pointers.output<float>(0);
+    if (writes_statistics) out_mean = pointers.output<float>(1), out_inverse = pointers.output<float>(2);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     const std::int64_t c = rows.row_of(i);
@@ -126,11 +125,11 @@ struct GradientSums {
   float *found = nullptr, *d_weight = nullptr, *d_bias = nullptr;
 
   void bind(const Pointers& pointers) {
-    dy = input<float>(pointers, 0), x = input<float>(pointers, from.x),
-    weight = input<float>(pointers, from.weight);
-    mean = input<float>(pointers, from.mean), inverse = input<float>(pointers, from.inverse);
-    found = scratch<float>(pointers, scratch_at);
-    if (writes_gradients) d_weight = output<float>(pointers, 1), d_bias = output<float>(pointers, 2);
+    dy = pointers.input<float>(0), x = pointers.input<float>(from.x),
+    weight = pointers.input<float>(from.weight);
+    mean = pointers.input<float>(from.mean), inverse = pointers.input<float>(from.inverse);
+    found = pointers.scratch_at<float>(scratch_at);
+    if (writes_gradients) d_weight = pointers.output<float>(1), d_bias = pointers.output<float>(2);
   }
   EMPLACE_HD Part zero() const { return {0.0f, 0.0f}; }
   EMPLACE_HD void add(Part& part, std::int64_t row, std::int64_t k) const {
@@ -159,10 +158,10 @@ struct InputGradient {
   float* out = nullptr;
 
   void bind(const Pointers& pointers) {
-    dy = input<float>(pointers, 0), x = input<float>(pointers, from.x),
-    weight = input<float>(pointers, from.weight);
-    mean = input<float>(pointers, from.mean), inverse = input<float>(pointers, from.inverse);
-    found = scratch<float>(pointers, scratch_at), out = output<float>(pointers, 0);
+    dy = pointers.input<float>(0), x = pointers.input<float>(from.x),
+    weight = pointers.input<float>(from.weight);
+    mean = pointers.input<float>(from.mean), inverse = pointers.input<float>(from.inverse);
+    found = pointers.scratch_at<float>(scratch_at), out = pointers.output<float>(0);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     const std::int64_t row = rows.row_of(i);
@@ -191,9 +190,9 @@ struct WeightGradients {
   float *d_weight = nullptr, *d_bias = nullptr;
 
   void bind(const Pointers& pointers) {
-    dy = input<float>(pointers, 0), x = input<float>(pointers, from.x);
-    mean = input<float>(pointers, from.mean), inverse = input<float>(pointers, from.inverse);
-    d_weight = output<float>(pointers, 1), d_bias = output<float>(pointers, 2);
+    dy = pointers.input<float>(0), x = pointers.input<float>(from.x);
+    mean = pointers.input<float>(from.mean), inverse = pointers.input<float>(from.inverse);
+    d_weight = pointers.output<float>(1), d_bias = pointers.output<float>(2);
   }
   EMPLACE_HD Part zero() const { return {0.0f, 0.0f}; }
   EMPLACE_HD void add(Part& part, std::int64_t w, std::int64_t layer) const {
@@ -209,23 +208,21 @@ struct WeightGradients {
 
 Result<Unit> expect_packed(const Signature& signature) {
   for (const Operand& in : signature.inputs)
-    if (!packed(in)) return unsupported(signature, "expected a packed input");
+    if (!in.is_packed()) return unsupported(signature, "expected a packed input");
   return Unit{};
 }
 
 Rows channels_of(const Operand& x) {
-  std::int64_t inner = 1;
-  for (std::size_t d = 2; d < x.shape.size(); ++d) inner *= x.shape[d];
-  return {x.shape.size() < 2 ? 1 : x.shape[1], inner, true};
+  if (x.shape.size() < 2) return {1, 1, true};
+  return {x.shape[1], count_of(std::span{x.shape}.subspan(2)), true};
 }
 
-Result<std::unique_ptr<Kernel>> batch_norm(const Signature& signature, bool training, float epsilon,
-                                           int outputs) {
-  if (auto fits = expect(signature, 5, outputs); !fits) return fits.error();
-  if (auto fits = expect_packed(signature); !fits) return fits.error();
+Made batch_norm(const Signature& signature, bool training, float epsilon, int outputs) {
+  EMPLACE_TRY(expect(signature, 5, outputs));
+  EMPLACE_TRY(expect_packed(signature));
   const Operand& x = signature.inputs[0];
   const Rows rows = channels_of(x);
-  const std::int64_t count = elements(x);
+  const std::int64_t count = x.elements();
   auto kernel = std::make_unique<OwnKernel>();
   if (training) {
     if (outputs != 3) return unsupported(signature, "expected three outputs in training mode");
@@ -233,93 +230,82 @@ Result<std::unique_ptr<Kernel>> batch_norm(const Signature& signature, bool trai
                false);
     add_each(*kernel, Scale{rows}, count);
   } else {
-    const bool writes_statistics = outputs == 3 && elements(signature.outputs[1]) == rows.rows;
+    const bool writes_statistics = outputs == 3 && signature.outputs[1].elements() == rows.rows;
     if (writes_statistics && count < rows.rows)
       return unsupported(signature, "empty inputs are not supported");
     add_each(*kernel, ScaleByRunning{rows, epsilon, writes_statistics}, count);
   }
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
-Result<std::unique_ptr<Kernel>> aten_batch_norm(const Signature& signature) {
-  Attributes attributes{signature};
-  const bool training = attributes.flag("training", true);
-  const float epsilon = static_cast<float>(attributes.number("eps", 1e-5));
-  if (attributes.fault()) return *attributes.fault();
+Made aten_batch_norm(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const bool training,
+                     read(signature, [](auto& of) { return of.flag("training", true); }));
+  EMPLACE_TRY_ASSIGN(const float epsilon, number(signature, "eps", 1e-5));
   return batch_norm(signature, training, epsilon, 3);
 }
 
-Result<std::unique_ptr<Kernel>> onnx_batch_norm(const Signature& signature) {
-  Attributes attributes{signature};
-  const float epsilon = static_cast<float>(attributes.number("epsilon", 1e-5));
-  if (attributes.fault()) return *attributes.fault();
+Made onnx_batch_norm(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const float epsilon, number(signature, "epsilon", 1e-5));
   return batch_norm(signature, false, epsilon, 1);
 }
 
-Result<std::unique_ptr<Kernel>> batch_norm_backward(const Signature& signature) {
-  Attributes attributes{signature};
-  const bool training = attributes.flag("train", true);
-  if (attributes.fault()) return *attributes.fault();
-  if (auto fits = expect(signature, 7, 3); !fits) return fits.error();
-  if (auto fits = expect_packed(signature); !fits) return fits.error();
+Made batch_norm_backward(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const bool training, read(signature, [](auto& of) { return of.flag("train", true); }));
+  EMPLACE_TRY(expect(signature, 7, 3));
+  EMPLACE_TRY(expect_packed(signature));
   if (!training) return unsupported(signature, "running statistics are not supported");
   const Operand& x = signature.inputs[1];
   const Rows rows = channels_of(x);
-  const std::int64_t count = elements(x), columns = count / std::max<std::int64_t>(rows.rows, 1);
+  const std::int64_t count = x.elements(), columns = count / std::max<std::int64_t>(rows.rows, 1);
   auto kernel = std::make_unique<OwnKernel>();
   const std::size_t at = kernel->take_scratch(static_cast<std::size_t>(rows.rows) * 2 * sizeof(float));
   GradientSums sums{.rows = rows, .writes_gradients = true, .scratch_at = at};
   add_reduce(*kernel, sums, rows.rows, columns, false);
   add_each(*kernel, InputGradient{.rows = rows, .columns = static_cast<float>(columns), .scratch_at = at},
            count);
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
 /// Number of elements normalised together in layer norm.
 Result<std::int64_t> layer_size(const Signature& signature, const Operand& x) {
-  Attributes attributes{signature};
-  const std::vector<std::int64_t> shape = attributes.integers("normalized_shape");
-  if (attributes.fault()) return *attributes.fault();
-  std::int64_t size = 1;
-  for (const std::int64_t dim : shape) size *= dim;
-  if (shape.empty() || size <= 0 || elements(x) % size != 0)
+  EMPLACE_TRY_ASSIGN(const auto shape,
+                     read(signature, [](auto& of) { return of.integers("normalized_shape"); }));
+  const std::int64_t size = count_of(shape);
+  if (shape.empty() || size <= 0 || x.elements() % size != 0)
     return unsupported(signature, "normalized_shape does not match the last dimensions of the input");
   return size;
 }
 
-Result<std::unique_ptr<Kernel>> layer_norm(const Signature& signature) {
-  if (auto fits = expect(signature, 3, 3); !fits) return fits.error();
-  if (auto fits = expect_packed(signature); !fits) return fits.error();
+Made layer_norm(const Signature& signature) {
+  EMPLACE_TRY(expect(signature, 3, 3));
+  EMPLACE_TRY(expect_packed(signature));
   const Operand& x = signature.inputs[0];
-  auto size = layer_size(signature, x);
-  if (!size) return size.error();
-  Attributes attributes{signature};
-  const float epsilon = static_cast<float>(attributes.number("eps", 1e-5));
-  if (attributes.fault()) return *attributes.fault();
-  const Rows rows{elements(x) / *size, *size, false};
+  EMPLACE_TRY_ASSIGN(const auto size, layer_size(signature, x));
+  EMPLACE_TRY_ASSIGN(const float epsilon, number(signature, "eps", 1e-5));
+  const Rows rows{x.elements() / size, size, false};
   auto kernel = std::make_unique<OwnKernel>();
-  add_reduce(*kernel, Moments{rows, epsilon}, rows.rows, *size, false);
-  add_each(*kernel, Scale{rows}, elements(x));
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  add_reduce(*kernel, Moments{rows, epsilon}, rows.rows, size, false);
+  add_each(*kernel, Scale{rows}, x.elements());
+  return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
-Result<std::unique_ptr<Kernel>> layer_norm_backward(const Signature& signature) {
-  if (auto fits = expect(signature, 6, 3); !fits) return fits.error();
-  if (auto fits = expect_packed(signature); !fits) return fits.error();
+Made layer_norm_backward(const Signature& signature) {
+  EMPLACE_TRY(expect(signature, 6, 3));
+  EMPLACE_TRY(expect_packed(signature));
   const Operand& x = signature.inputs[1];
-  auto size = layer_size(signature, x);
-  if (!size) return size.error();
-  const Rows rows{elements(x) / *size, *size, false};
+  EMPLACE_TRY_ASSIGN(const auto size, layer_size(signature, x));
+  const Rows rows{x.elements() / size, size, false};
   const BackwardInputs from{.x = 1, .weight = 4, .mean = 2, .inverse = 3};
   auto kernel = std::make_unique<OwnKernel>();
   const std::size_t at = kernel->take_scratch(static_cast<std::size_t>(rows.rows) * 2 * sizeof(float));
   GradientSums sums{.rows = rows, .from = from, .weighted = true, .scratch_at = at};
-  add_reduce(*kernel, sums, rows.rows, *size, false);
+  add_reduce(*kernel, sums, rows.rows, size, false);
   add_each(*kernel,
-           InputGradient{.rows = rows, .from = from, .columns = static_cast<float>(*size), .scratch_at = at},
-           elements(x));
-  add_reduce(*kernel, WeightGradients{.size = *size, .from = from}, *size, rows.rows, true);
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+           InputGradient{.rows = rows, .from = from, .columns = static_cast<float>(size), .scratch_at = at},
+           x.elements());
+  add_reduce(*kernel, WeightGradients{.size = size, .from = from}, size, rows.rows, true);
+  return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
 }  // namespace

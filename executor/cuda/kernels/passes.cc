@@ -26,15 +26,8 @@ Result<Unit> OwnKernel::enqueue(const Lane& lane, const Pointers& pointers) cons
   return Unit{};
 }
 
-void OwnKernel::run_on_host(const Pointers& pointers) const {
-  for (const auto& pass : passes_) pass->run_on_host(pointers);
-}
-
-bool packed(const Operand& operand) {
-  std::int64_t stride = 1;
-  for (std::size_t d = operand.shape.size(); d-- > 0; stride *= operand.shape[d])
-    if (operand.shape[d] != 1 && operand.strides[d] != stride) return elements(operand) == 0;
-  return true;
+void OwnKernel::run(const Pointers& pointers) const {
+  for (const auto& pass : passes_) pass->run(pointers);
 }
 
 Result<Unit> expect(const Signature& signature, int inputs, int outputs, DType dtype) {

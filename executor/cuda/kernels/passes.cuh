@@ -39,7 +39,7 @@ class EachPass final : public Pass {
     bound.bind(pointers);
     return launch_each(lane, bound, count_);
   }
-  void run_on_host(const Pointers& pointers) const override {
+  void run(const Pointers& pointers) const override {
     F bound = f_;
     bound.bind(pointers);
     for (std::int64_t i = 0; i < count_; ++i) bound(i);
@@ -168,7 +168,7 @@ class ReducePass final : public Pass {
     return launch(lane, reinterpret_cast<const void*>(&merge_kernel<F>), F::kName,
                   static_cast<unsigned>((tiling.num_rows + kRows - 1) / kRows), 1, merged);
   }
-  void run_on_host(const Pointers& pointers) const override {
+  void run(const Pointers& pointers) const override {
     F bound = f_;
     bound.bind(pointers);
     typename F::Part parts[kThreads];
@@ -212,17 +212,12 @@ void add_reduce(OwnKernel& kernel, F f, std::int64_t rows, std::int64_t columns,
   kernel.add(std::make_unique<ReducePass<F>>(std::move(f), tiling, at));
 }
 
-template <class T>
-const T* input(const Pointers& pointers, std::size_t k) {
-  return reinterpret_cast<const T*>(pointers.inputs[k]);
-}
-template <class T>
-T* output(const Pointers& pointers, std::size_t k) {
-  return reinterpret_cast<T*>(pointers.outputs[k]);
-}
-template <class T>
-T* scratch(const Pointers& pointers, std::size_t at) {
-  return reinterpret_cast<T*>(pointers.scratch + at);
+/// A kernel of one pass over `count` elements.
+template <class F>
+Made each(F f, std::int64_t count) {
+  auto kernel = std::make_unique<OwnKernel>();
+  add_each(*kernel, std::move(f), count);
+  return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
 }  // namespace emplace::cuda

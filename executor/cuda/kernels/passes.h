@@ -26,7 +26,7 @@ class Pass {
  public:
   virtual ~Pass() = default;
   virtual Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const = 0;
-  virtual void run_on_host(const Pointers& pointers) const = 0;
+  virtual void run(const Pointers& pointers) const = 0;
 };
 
 /// Passes executed in order on one stream.
@@ -37,7 +37,7 @@ class OwnKernel final : public Kernel {
     return input < 64 && (overwritable_ >> input & 1) != 0;
   }
   Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const override;
-  void run_on_host(const Pointers& pointers) const override;
+  void run(const Pointers& pointers) const override;
 
   void add(std::unique_ptr<Pass> pass) { passes_.push_back(std::move(pass)); }
   /// Reserves scratch; returns its offset [B].
@@ -54,13 +54,10 @@ class OwnKernel final : public Kernel {
   std::uint64_t overwritable_ = 0;
 };
 
-inline std::int64_t elements(const Operand& operand) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : operand.shape) count *= size;
-  return count;
+/// An attribute as float32. Errors: kUnsupported if it is no number.
+inline Result<float> number(const Signature& signature, std::string_view name, double fallback) {
+  return read(signature, [&](Attributes& of) { return static_cast<float>(of.number(name, fallback)); });
 }
-/// True for row-major operands without gaps; strides of dimensions of size 1 are ignored.
-bool packed(const Operand& operand);
 /// Errors: kUnsupported unless there are `inputs` inputs and `outputs` outputs (negative: any number), all
 /// of `dtype`.
 Result<Unit> expect(const Signature& signature, int inputs, int outputs, DType dtype = DType::kF32);

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "executor/cuda/kernels/copies.cuh"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -19,8 +18,8 @@ struct Pointwise {
   const float* in[3]{};
 
   void bind(const Pointers& pointers) {
-    out = output<float>(pointers, 0);
-    for (int k = 0; k < inputs; ++k) in[k] = input<float>(pointers, static_cast<std::size_t>(k));
+    out = pointers.output<float>(0);
+    for (int k = 0; k < inputs; ++k) in[k] = pointers.input<float>(static_cast<std::size_t>(k));
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     std::int64_t at[4];
@@ -40,8 +39,7 @@ struct Constants {
 };
 
 /// Reads the first `used` inputs of the signature; inputs whose values do not matter are omitted.
-Result<std::unique_ptr<Kernel>> make(const Signature& signature, PointwiseOp op, int used,
-                                     Constants constants) {
+Made make(const Signature& signature, PointwiseOp op, int used, Constants constants) {
   const Operand& out = signature.outputs.at(0);
   if (out.dtype != DType::kF32 || signature.outputs.size() != 1)
     return unsupported(signature, "expected one f32 output");
@@ -55,36 +53,34 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, PointwiseOp op,
     const Operand& in = signature.inputs[static_cast<std::size_t>(k)];
     if (in.dtype != DType::kF32)
       return unsupported(signature, std::string{dtype_name(in.dtype)} + " on a GPU");
-    if (in.shape.size() > out.shape.size())
-      return unsupported(signature, "input has more dimensions than the output");
-    own = broadcast_strides(in.shape, in.strides, out.shape);
-    if (in.shape == out.shape && packed(in)) kernel->allow_overwrite(static_cast<std::size_t>(k));
+    auto view = broadcast_strides(in, out.shape);
+    if (!view) return unsupported(signature, "input does not broadcast to the output");
+    own = *std::move(view);
+    if (in.shape == out.shape && in.is_packed()) kernel->allow_overwrite(static_cast<std::size_t>(k));
   }
   if (!make_walk<4>(out.shape, strides, pass.walk)) return unsupported(signature, "too many dimensions");
   if (StridedCopy<float> copy{}; op == PointwiseOp::kCopy && used == 1) {
     const std::vector<std::int64_t> both[2] = {strides[0], strides[1]};
     if (make_walk<2>(out.shape, both, copy.walk) && make_tiles(copy.walk)) {
       add_copy(*kernel, copy);
-      return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+      return std::unique_ptr<Kernel>{std::move(kernel)};
     }
   }
   add_each(*kernel, pass, pass.walk.elements);
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
 template <PointwiseOp kOp, int kInputs>
-Result<std::unique_ptr<Kernel>> plain(const Signature& signature) {
+Made plain(const Signature& signature) {
   if (signature.inputs.size() != kInputs) return unsupported(signature, "wrong number of inputs");
   return make(signature, kOp, kInputs, {});
 }
 
 /// Binary op; with one input the other operand is the attribute `other`.
 template <PointwiseOp kOp>
-Result<std::unique_ptr<Kernel>> binary(const Signature& signature) {
-  Attributes attributes{signature};
-  const float alpha = static_cast<float>(attributes.number("alpha", 1));
-  const float other = static_cast<float>(attributes.number("other", kScalar));
-  if (attributes.fault()) return *attributes.fault();
+Made binary(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const float alpha, number(signature, "alpha", 1));
+  EMPLACE_TRY_ASSIGN(const float other, number(signature, "other", kScalar));
   if (signature.inputs.size() == 2) return make(signature, kOp, 2, {.a = alpha});
   if (signature.inputs.size() != 1) return unsupported(signature, "expected one or two inputs");
   switch (kOp) {
@@ -101,60 +97,48 @@ Result<std::unique_ptr<Kernel>> binary(const Signature& signature) {
   }
 }
 
-Result<std::unique_ptr<Kernel>> rsub(const Signature& signature) {
-  Attributes attributes{signature};
-  const float other = static_cast<float>(attributes.number("other", kScalar));
-  if (attributes.fault()) return *attributes.fault();
+Made rsub(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const float other, number(signature, "other", kScalar));
   if (signature.inputs.size() != 1) return unsupported(signature, "expected one input");
   return make(signature, PointwiseOp::kAffine, 1, {-1, other});
 }
 
 template <PointwiseOp kOp>
-Result<std::unique_ptr<Kernel>> addc(const Signature& signature) {
-  Attributes attributes{signature};
-  const float value = static_cast<float>(attributes.number("value", 1));
-  if (attributes.fault()) return *attributes.fault();
+Made addc(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const float value, number(signature, "value", 1));
   if (signature.inputs.size() != 3) return unsupported(signature, "expected three inputs");
   return make(signature, kOp, 3, {.a = value});
 }
 
-Result<std::unique_ptr<Kernel>> threshold_backward(const Signature& signature) {
-  Attributes attributes{signature};
-  const float threshold = static_cast<float>(attributes.number("threshold", 0));
-  if (attributes.fault()) return *attributes.fault();
+Made threshold_backward(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const float threshold, number(signature, "threshold", 0));
   if (signature.inputs.size() != 2) return unsupported(signature, "expected two inputs");
   return make(signature, PointwiseOp::kThresholdBackward, 2, {.a = threshold});
 }
 
-Result<std::unique_ptr<Kernel>> gelu(const Signature& signature) {
-  Attributes attributes{signature};
-  const bool tanh = attributes.word("approximate", "none") == "tanh";
-  if (attributes.fault()) return *attributes.fault();
-  return make(signature, tanh ? PointwiseOp::kGeluTanh : PointwiseOp::kGelu, 1, {});
+Made gelu(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const auto word, read(signature, [](auto& of) { return of.word("approximate", ""); }));
+  return make(signature, word == "tanh" ? PointwiseOp::kGeluTanh : PointwiseOp::kGelu, 1, {});
 }
 
 template <int kValue>
-Result<std::unique_ptr<Kernel>> fill(const Signature& signature) {
+Made fill(const Signature& signature) {
   return make(signature, PointwiseOp::kFill, 0, {.a = static_cast<float>(kValue)});
 }
 
-Result<std::unique_ptr<Kernel>> onnx_hard_sigmoid(const Signature& signature) {
-  Attributes attributes{signature};
-  const Constants constants{static_cast<float>(attributes.number("alpha", 0.2)),
-                            static_cast<float>(attributes.number("beta", 0.5))};
-  if (attributes.fault()) return *attributes.fault();
-  return make(signature, PointwiseOp::kHardSigmoid, 1, constants);
+Made onnx_hard_sigmoid(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const float alpha, number(signature, "alpha", 0.2));
+  EMPLACE_TRY_ASSIGN(const float beta, number(signature, "beta", 0.5));
+  return make(signature, PointwiseOp::kHardSigmoid, 1, {alpha, beta});
 }
 
-Result<std::unique_ptr<Kernel>> leaky_relu(const Signature& signature) {
-  Attributes attributes{signature};
-  const float alpha = static_cast<float>(attributes.number("alpha", 0.01));
-  if (attributes.fault()) return *attributes.fault();
+Made leaky_relu(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const float alpha, number(signature, "alpha", 0.01));
   return make(signature, PointwiseOp::kLeakyRelu, 1, {.a = alpha});
 }
 
 /// hardsigmoid as defined by torch: slope 1/6.
-Result<std::unique_ptr<Kernel>> hard_sigmoid(const Signature& signature) {
+Made hard_sigmoid(const Signature& signature) {
   return make(signature, PointwiseOp::kHardSigmoid, 1, {1.0f / 6.0f, 0.5f});
 }
 
@@ -168,22 +152,22 @@ std::span<const KernelEntry> pointwise_kernels() {
       {"aten::mul", binary<kMul>},
       {"aten::div", binary<kDiv>},
       {"aten::rsub", rsub},
-      {"aten::maximum", plain<kMax, 2>},
-      {"aten::minimum", plain<kMin, 2>},
-      {"aten::neg", plain<kNeg, 1>},
-      {"aten::abs", plain<kAbs, 1>},
-      {"aten::exp", plain<kExp, 1>},
-      {"aten::log", plain<kLog, 1>},
-      {"aten::sqrt", plain<kSqrt, 1>},
+      {"aten::maximum Max", plain<kMax, 2>},
+      {"aten::minimum Min", plain<kMin, 2>},
+      {"aten::neg Neg", plain<kNeg, 1>},
+      {"aten::abs Abs", plain<kAbs, 1>},
+      {"aten::exp Exp", plain<kExp, 1>},
+      {"aten::log Log", plain<kLog, 1>},
+      {"aten::sqrt Sqrt", plain<kSqrt, 1>},
       {"aten::rsqrt", plain<kRsqrt, 1>},
-      {"aten::reciprocal", plain<kReciprocal, 1>},
-      {"aten::erf", plain<kErf, 1>},
-      {"aten::sigmoid", plain<kSigmoid, 1>},
-      {"aten::tanh", plain<kTanh, 1>},
-      {"aten::relu", plain<kRelu, 1>},
+      {"aten::reciprocal Reciprocal", plain<kReciprocal, 1>},
+      {"aten::erf Erf", plain<kErf, 1>},
+      {"aten::sigmoid Sigmoid", plain<kSigmoid, 1>},
+      {"aten::tanh Tanh", plain<kTanh, 1>},
+      {"aten::relu Relu", plain<kRelu, 1>},
       {"aten::silu", plain<kSilu, 1>},
       {"aten::gelu", gelu},
-      {"aten::hardswish", plain<kHardSwish, 1>},
+      {"aten::hardswish HardSwish", plain<kHardSwish, 1>},
       {"aten::hardsigmoid", hard_sigmoid},
       {"aten::sigmoid_backward", plain<kSigmoidBackward, 2>},
       {"aten::tanh_backward", plain<kTanhBackward, 2>},
@@ -193,33 +177,16 @@ std::span<const KernelEntry> pointwise_kernels() {
       {"aten::hardsigmoid_backward", plain<kHardSigmoidBackward, 2>},
       {"aten::addcmul", addc<kAddcmul>},
       {"aten::addcdiv", addc<kAddcdiv>},
-      {"aten::clone", plain<kCopy, 1>},
-      {"aten::contiguous", plain<kCopy, 1>},
-      {"aten::new_zeros", fill<0>},
-      {"aten::zeros_like", fill<0>},
+      {"aten::clone aten::contiguous Identity", plain<kCopy, 1>},
+      {"aten::new_zeros aten::zeros_like aten::empty_like", fill<0>},
       {"aten::ones_like", fill<1>},
-      {"aten::empty_like", fill<0>},
       {"Add", plain<kAdd, 2>},
       {"Sub", plain<kSub, 2>},
       {"Mul", plain<kMul, 2>},
       {"Div", plain<kDiv, 2>},
       {"Pow", plain<kPow, 2>},
-      {"Max", plain<kMax, 2>},
-      {"Min", plain<kMin, 2>},
-      {"Neg", plain<kNeg, 1>},
-      {"Abs", plain<kAbs, 1>},
-      {"Exp", plain<kExp, 1>},
-      {"Log", plain<kLog, 1>},
-      {"Sqrt", plain<kSqrt, 1>},
-      {"Reciprocal", plain<kReciprocal, 1>},
-      {"Erf", plain<kErf, 1>},
-      {"Sigmoid", plain<kSigmoid, 1>},
-      {"Tanh", plain<kTanh, 1>},
-      {"Relu", plain<kRelu, 1>},
-      {"HardSwish", plain<kHardSwish, 1>},
       {"HardSigmoid", onnx_hard_sigmoid},
       {"LeakyRelu", leaky_relu},
-      {"Identity", plain<kCopy, 1>},
   };
   return entries;
 }

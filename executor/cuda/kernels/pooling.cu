@@ -4,7 +4,6 @@
 
 #include "executor/cuda/kernels/divisor.h"
 #include "executor/cuda/kernels/passes.cuh"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -72,8 +71,8 @@ struct MaxPool {
   std::int64_t* where = nullptr;
 
   void bind(const Pointers& pointers) {
-    in = input<float>(pointers, 0), out = output<float>(pointers, 0);
-    if (writes_indices) where = output<std::int64_t>(pointers, 1);
+    in = pointers.input<float>(0), out = pointers.output<float>(0);
+    if (writes_indices) where = pointers.output<std::int64_t>(1);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     const auto [number, oh, ow] = Windows::position(w.by_out, i);
@@ -103,8 +102,8 @@ struct MaxPoolBackward {
   float* out = nullptr;
 
   void bind(const Pointers& pointers) {
-    gradient = input<float>(pointers, 0), where = input<std::int64_t>(pointers, 2),
-    out = output<float>(pointers, 0);
+    gradient = pointers.input<float>(0), where = pointers.input<std::int64_t>(2),
+    out = pointers.output<float>(0);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     const auto [number, h, x] = Windows::position(w.by_in, i);
@@ -125,7 +124,7 @@ struct AveragePool {
   const float* in = nullptr;
   float* out = nullptr;
 
-  void bind(const Pointers& pointers) { in = input<float>(pointers, 0), out = output<float>(pointers, 0); }
+  void bind(const Pointers& pointers) { in = pointers.input<float>(0), out = pointers.output<float>(0); }
   EMPLACE_HD void operator()(std::int64_t i) const {
     const auto [number, oh, ow] = Windows::position(w.by_out, i);
     const float* const plane = in + number * w.in[0] * w.in[1];
@@ -144,7 +143,7 @@ struct AveragePoolBackward {
   float* out = nullptr;
 
   void bind(const Pointers& pointers) {
-    gradient = input<float>(pointers, 0), out = output<float>(pointers, 0);
+    gradient = pointers.input<float>(0), out = pointers.output<float>(0);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     const auto [number, h, x] = Windows::position(w.by_in, i);
@@ -175,7 +174,7 @@ Result<Windows> windows_of(const Signature& signature, const Operand& in, const 
   const std::size_t rank = in.shape.size();
   if (rank < 3 || rank > 4 || out.shape.size() != rank)
     return unsupported(signature, "expected two spatial dimensions");
-  if (!packed(in)) return unsupported(signature, "expected a packed input");
+  if (!in.is_packed()) return unsupported(signature, "expected a packed input");
   if (automatic != "NOTSET" && automatic != "VALID") return unsupported(signature, "auto_pad " + automatic);
   Windows w{.planes = 1, .adaptive = adaptive, .counts_pad = counts_pad};
   for (std::size_t d = 0; d + 2 < rank; ++d) w.planes *= in.shape[d];
@@ -199,52 +198,45 @@ Result<Windows> windows_of(const Signature& signature, const Operand& in, const 
 std::int64_t inputs_of(const Windows& w) { return w.planes * w.in[0] * w.in[1]; }
 std::int64_t outputs_of(const Windows& w) { return w.planes * w.out[0] * w.out[1]; }
 
-template <class F>
-Result<std::unique_ptr<Kernel>> one_pass(F f, std::int64_t count) {
-  auto kernel = std::make_unique<OwnKernel>();
-  add_each(*kernel, f, count);
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
-}
-
 template <bool kOnnx>
-Result<std::unique_ptr<Kernel>> max_pool(const Signature& signature) {
+Made max_pool(const Signature& signature) {
   if (signature.inputs.size() != 1 || signature.inputs[0].dtype != DType::kF32)
     return unsupported(signature, "expected one f32 input");
-  auto w = windows_of(signature, signature.inputs[0], signature.outputs.at(0), false, kOnnx);
-  if (!w) return w.error();
+  EMPLACE_TRY_ASSIGN(const Windows w,
+                     windows_of(signature, signature.inputs[0], signature.outputs.at(0), false, kOnnx));
   const bool writes_indices = signature.outputs.size() == 2;
   if (writes_indices && signature.outputs[1].dtype != DType::kI64)
     return unsupported(signature, "expected i64 indices");
-  return one_pass(MaxPool{.w = *w, .writes_indices = writes_indices}, outputs_of(*w));
+  return each(MaxPool{.w = w, .writes_indices = writes_indices}, outputs_of(w));
 }
 
-Result<std::unique_ptr<Kernel>> max_pool_backward(const Signature& signature) {
+Made max_pool_backward(const Signature& signature) {
   if (signature.inputs.size() != 3 || signature.inputs[2].dtype != DType::kI64 ||
       signature.inputs[0].dtype != DType::kF32)
     return unsupported(signature, "expected gradient, input and i64 indices");
-  if (!packed(signature.inputs[0]) || !packed(signature.inputs[2]))
+  if (!signature.inputs[0].is_packed() || !signature.inputs[2].is_packed())
     return unsupported(signature, "expected a packed input");
-  auto w = windows_of(signature, signature.inputs[1], signature.inputs[0], false, false);
-  if (!w) return w.error();
-  return one_pass(MaxPoolBackward{.w = *w}, inputs_of(*w));
+  EMPLACE_TRY_ASSIGN(const Windows w,
+                     windows_of(signature, signature.inputs[1], signature.inputs[0], false, false));
+  return each(MaxPoolBackward{.w = w}, inputs_of(w));
 }
 
 template <bool kAdaptive, bool kOnnx>
-Result<std::unique_ptr<Kernel>> average_pool(const Signature& signature) {
-  if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
-  auto w = windows_of(signature, signature.inputs[0], signature.outputs[0], kAdaptive, kOnnx, !kOnnx);
-  if (!w) return w.error();
-  if (w->dilation[0] != 1 || w->dilation[1] != 1) return unsupported(signature, "dilation");
-  return one_pass(AveragePool{.w = *w}, outputs_of(*w));
+Made average_pool(const Signature& signature) {
+  EMPLACE_TRY(expect(signature, 1, 1));
+  EMPLACE_TRY_ASSIGN(const Windows w, windows_of(signature, signature.inputs[0], signature.outputs[0],
+                                                 kAdaptive, kOnnx, !kOnnx));
+  if (w.dilation[0] != 1 || w.dilation[1] != 1) return unsupported(signature, "dilation");
+  return each(AveragePool{.w = w}, outputs_of(w));
 }
 
 template <bool kAdaptive>
-Result<std::unique_ptr<Kernel>> average_pool_backward(const Signature& signature) {
-  if (auto fits = expect(signature, 2, 1); !fits) return fits.error();
-  if (!packed(signature.inputs[0])) return unsupported(signature, "expected a packed gradient");
-  auto w = windows_of(signature, signature.outputs[0], signature.inputs[0], kAdaptive, false);
-  if (!w) return w.error();
-  return one_pass(AveragePoolBackward{.w = *w}, inputs_of(*w));
+Made average_pool_backward(const Signature& signature) {
+  EMPLACE_TRY(expect(signature, 2, 1));
+  if (!signature.inputs[0].is_packed()) return unsupported(signature, "expected a packed gradient");
+  EMPLACE_TRY_ASSIGN(const Windows w,
+                     windows_of(signature, signature.outputs[0], signature.inputs[0], kAdaptive, false));
+  return each(AveragePoolBackward{.w = w}, inputs_of(w));
 }
 
 }  // namespace

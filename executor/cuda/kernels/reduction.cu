@@ -1,6 +1,5 @@
 // Sums and means over some dimensions.
 #include "executor/cuda/kernels/passes.cuh"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -15,7 +14,7 @@ struct Sum {
   const float* in = nullptr;
   float* out = nullptr;
 
-  void bind(const Pointers& pointers) { in = input<float>(pointers, 0), out = output<float>(pointers, 0); }
+  void bind(const Pointers& pointers) { in = pointers.input<float>(0), out = pointers.output<float>(0); }
   EMPLACE_HD Part zero() const { return {0.0f}; }
   EMPLACE_HD void add(Part& part, std::int64_t row, std::int64_t k) const {
     std::int64_t begin[1], at[1];
@@ -27,8 +26,8 @@ struct Sum {
   EMPLACE_HD void finish(std::int64_t row, const Part& part) const { out[row] = part.sum * scale; }
 };
 
-Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::vector<std::int64_t> dims, bool mean) {
-  if (auto fits = expect(signature, -1, 1); !fits) return fits.error();
+Made make(const Signature& signature, std::vector<std::int64_t> dims, bool mean) {
+  EMPLACE_TRY(expect(signature, -1, 1));
   const Operand& in = signature.inputs[0];
   const auto rank = static_cast<std::int64_t>(in.shape.size());
   std::vector<bool> reduce(in.shape.size(), dims.empty());
@@ -47,7 +46,7 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::vector<std
   if (!make_walk<1>(kept_shape, kept_strides, sum.kept) ||
       !make_walk<1>(reduced_shape, reduced_strides, sum.reduced))
     return unsupported(signature, "too many dimensions");
-  if (sum.kept.elements != elements(signature.outputs[0]))
+  if (sum.kept.elements != signature.outputs[0].elements())
     return unsupported(signature, "output has the wrong size");
   const auto last_stride = [](const Walk<1>& walk) {
     return walk.dims == 0 ? 0 : walk.stride[0][walk.dims - 1];
@@ -55,27 +54,23 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::vector<std
   auto kernel = std::make_unique<OwnKernel>();
   add_reduce(*kernel, sum, sum.kept.elements, columns,
              last_stride(sum.kept) == 1 && last_stride(sum.reduced) != 1);
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
 template <bool kMean>
-Result<std::unique_ptr<Kernel>> aten(const Signature& signature) {
-  Attributes attributes{signature};
-  std::vector<std::int64_t> dims = attributes.integers("dim");
-  if (attributes.fault()) return *attributes.fault();
+Made aten(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(auto dims, read(signature, [](auto& of) { return of.integers("dim"); }));
   return make(signature, std::move(dims), kMean);
 }
 
 template <bool kMean>
-Result<std::unique_ptr<Kernel>> onnx(const Signature& signature) {
-  Attributes attributes{signature};
-  std::vector<std::int64_t> axes = attributes.integers("axes");
-  if (attributes.fault()) return *attributes.fault();
+Made onnx(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(auto axes, read(signature, [](auto& of) { return of.integers("axes"); }));
   if (signature.inputs.size() != 1) return unsupported(signature, "axes as an input are not supported");
   return make(signature, std::move(axes), kMean);
 }
 
-Result<std::unique_ptr<Kernel>> global_average(const Signature& signature) {
+Made global_average(const Signature& signature) {
   std::vector<std::int64_t> dims;
   for (std::size_t d = 2; d < signature.inputs.at(0).shape.size(); ++d)
     dims.push_back(static_cast<std::int64_t>(d));

@@ -16,7 +16,7 @@ struct Resize {
   const float* in = nullptr;
   float* out = nullptr;
 
-  void bind(const Pointers& pointers) { in = input<float>(pointers, 0), out = output<float>(pointers, 0); }
+  void bind(const Pointers& pointers) { in = pointers.input<float>(0), out = pointers.output<float>(0); }
   /// Input coordinate of output element `o` of dimension d.
   EMPLACE_HD float source(int d, int o) const {
     const float i = static_cast<float>(in_size[d]), n = static_cast<float>(out_size[d]);
@@ -50,14 +50,14 @@ struct Resize {
   }
 };
 
-Result<std::unique_ptr<Kernel>> resize(const Signature& signature) {
+Made resize(const Signature& signature) {
   Attributes attributes{signature};
   const std::string mode = attributes.word("mode", "nearest"),
                     nearest = attributes.word("nearest_mode", "round_prefer_floor");
   const std::string coordinates = attributes.word("coordinate_transformation_mode", "half_pixel");
   if (attributes.fault()) return *attributes.fault();
   const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
-  if (in.dtype != DType::kF32 || out.dtype != DType::kF32 || signature.outputs.size() != 1 || !packed(in))
+  if (in.dtype != DType::kF32 || out.dtype != DType::kF32 || signature.outputs.size() != 1 || !in.is_packed())
     return unsupported(signature, "expected one packed f32 tensor");
   const std::size_t rank = in.shape.size();
   if (rank < 2 || out.shape.size() != rank) return unsupported(signature, "expected at least two dimensions");
@@ -78,9 +78,7 @@ Result<std::unique_ptr<Kernel>> resize(const Signature& signature) {
     pass.out_size[d] = static_cast<int>(out.shape[rank - 2 + d]);
     if (pass.in_size[d] == 0) return unsupported(signature, "empty inputs are not supported");
   }
-  auto kernel = std::make_unique<OwnKernel>();
-  add_each(*kernel, pass, elements(out));
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  return each(pass, out.elements());
 }
 
 }  // namespace

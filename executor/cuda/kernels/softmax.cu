@@ -4,7 +4,6 @@
 
 #include "executor/cuda/kernels/divisor.h"
 #include "executor/cuda/kernels/passes.cuh"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -37,7 +36,7 @@ struct MaxAndSum {
   RowMax* found = nullptr;
 
   void bind(const Pointers& pointers) {
-    in = input<float>(pointers, 0), found = scratch<RowMax>(pointers, scratch_at);
+    in = pointers.input<float>(0), found = pointers.scratch_at<RowMax>(scratch_at);
   }
   EMPLACE_HD Part zero() const { return {-INFINITY, 0.0f}; }
   EMPLACE_HD void add(Part& part, std::int64_t row, std::int64_t k) const {
@@ -67,8 +66,8 @@ struct Normalise {
   const RowMax* found = nullptr;
 
   void bind(const Pointers& pointers) {
-    in = input<float>(pointers, 0), out = output<float>(pointers, 0),
-    found = scratch<RowMax>(pointers, scratch_at);
+    in = pointers.input<float>(0), out = pointers.output<float>(0),
+    found = pointers.scratch_at<RowMax>(scratch_at);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     const RowMax row = found[rows.row_of(i)];
@@ -89,8 +88,8 @@ struct GradientSum {
   float* found = nullptr;
 
   void bind(const Pointers& pointers) {
-    gradient = input<float>(pointers, 0), result = input<float>(pointers, 1),
-    found = scratch<float>(pointers, scratch_at);
+    gradient = pointers.input<float>(0), result = pointers.input<float>(1),
+    found = pointers.scratch_at<float>(scratch_at);
   }
   EMPLACE_HD Part zero() const { return {0.0f}; }
   EMPLACE_HD void add(Part& part, std::int64_t row, std::int64_t k) const {
@@ -110,9 +109,8 @@ struct Backward {
   float* out = nullptr;
 
   void bind(const Pointers& pointers) {
-    gradient = input<float>(pointers, 0), result = input<float>(pointers, 1),
-    out = output<float>(pointers, 0);
-    found = scratch<float>(pointers, scratch_at);
+    gradient = pointers.input<float>(0), result = pointers.input<float>(1), out = pointers.output<float>(0);
+    found = pointers.scratch_at<float>(scratch_at);
   }
   EMPLACE_HD void operator()(std::int64_t i) const {
     const float sum = found[rows.row_of(i)];
@@ -120,18 +118,17 @@ struct Backward {
   }
 };
 
-Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::int64_t dim, bool log, bool backward) {
-  if (auto fits = expect(signature, backward ? 2 : 1, 1); !fits) return fits.error();
+Made make(const Signature& signature, std::int64_t dim, bool log, bool backward) {
+  EMPLACE_TRY(expect(signature, backward ? 2 : 1, 1));
   const Operand& out = signature.outputs[0];
   for (const Operand& in : signature.inputs)
-    if (in.shape != out.shape || !packed(in)) return unsupported(signature, "expected a packed input");
+    if (in.shape != out.shape || !in.is_packed()) return unsupported(signature, "expected a packed input");
   const auto rank = static_cast<std::int64_t>(out.shape.size());
   if (dim < -rank || dim >= rank) return unsupported(signature, "dimension out of range");
   const auto axis = static_cast<std::size_t>(dim < 0 ? dim + rank : dim);
-  std::int64_t inner = 1;
-  for (std::size_t d = axis + 1; d < out.shape.size(); ++d) inner *= out.shape[d];
+  const std::int64_t inner = count_of(std::span{out.shape}.subspan(axis + 1));
   const Rows rows{out.shape[axis], inner};
-  const std::int64_t count = elements(out), num_rows = rows.size == 0 ? 0 : count / rows.size;
+  const std::int64_t count = out.elements(), num_rows = rows.size == 0 ? 0 : count / rows.size;
   auto kernel = std::make_unique<OwnKernel>();
   const std::size_t at = kernel->take_scratch(static_cast<std::size_t>(num_rows) * sizeof(RowMax));
   if (backward) {
@@ -143,26 +140,24 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::int64_t di
   }
   kernel->allow_overwrite(0);
   if (backward) kernel->allow_overwrite(1);
-  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+  return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
 template <bool kLog, bool kBackward>
-Result<std::unique_ptr<Kernel>> along(const Signature& signature) {
-  Attributes attributes{signature};
-  const std::int64_t dim = attributes.integer(attributes.has("axis") ? "axis" : "dim", -1);
-  if (attributes.fault()) return *attributes.fault();
+Made along(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const auto dim, read(signature, [](auto& of) {
+                       return of.integer(of.has("axis") ? "axis" : "dim", -1);
+                     }));
   return make(signature, dim, kLog, kBackward);
 }
 
 }  // namespace
 
 std::span<const KernelEntry> softmax_kernels() {
-  static constexpr KernelEntry entries[] = {{"aten::_softmax", along<false, false>},
-                                            {"aten::_log_softmax", along<true, false>},
+  static constexpr KernelEntry entries[] = {{"aten::_softmax Softmax", along<false, false>},
+                                            {"aten::_log_softmax LogSoftmax", along<true, false>},
                                             {"aten::_softmax_backward_data", along<false, true>},
-                                            {"aten::_log_softmax_backward_data", along<true, true>},
-                                            {"Softmax", along<false, false>},
-                                            {"LogSoftmax", along<true, false>}};
+                                            {"aten::_log_softmax_backward_data", along<true, true>}};
   return entries;
 }
 

@@ -61,23 +61,4 @@ bool make_walk(std::span<const std::int64_t> shape, const std::vector<std::int64
   return true;
 }
 
-/// Row-major strides without gaps.
-inline std::vector<std::int64_t> packed_strides(std::span<const std::int64_t> shape) {
-  std::vector<std::int64_t> strides(shape.size());
-  std::int64_t next = 1;
-  for (std::size_t d = shape.size(); d-- > 0; next *= shape[d]) strides[d] = next;
-  return strides;
-}
-
-/// Strides of `operand` broadcast to `shape`: missing dimensions and dimensions of size 1 repeat.
-inline std::vector<std::int64_t> broadcast_strides(std::span<const std::int64_t> operand_shape,
-                                                   std::span<const std::int64_t> operand_strides,
-                                                   std::span<const std::int64_t> shape) {
-  std::vector<std::int64_t> strides(shape.size(), 0);
-  const std::size_t missing = shape.size() - operand_shape.size();
-  for (std::size_t d = 0; d < operand_shape.size(); ++d)
-    if (operand_shape[d] != 1) strides[missing + d] = operand_strides[d];
-  return strides;
-}
-
 }  // namespace emplace::cuda

@@ -10,7 +10,7 @@ struct Touch {
   std::size_t which = 0;
   std::int64_t bytes = 0;
   std::uint8_t* out = nullptr;
-  void bind(const Pointers& pointers) { out = output<std::uint8_t>(pointers, which); }
+  void bind(const Pointers& pointers) { out = pointers.output<std::uint8_t>(which); }
   /// Word i, and at the end what is left of one.
   EMPLACE_HD void operator()(std::int64_t i) const {
     if (8 * i + 8 <= bytes) {
@@ -45,9 +45,9 @@ class NoteTimePass final : public Pass {
  public:
   explicit NoteTimePass(std::size_t at) : at_{at} {}
   Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const override {
-    return enqueue_note_time(lane, scratch<std::uint64_t>(pointers, at_));
+    return enqueue_note_time(lane, pointers.scratch_at<std::uint64_t>(at_));
   }
-  void run_on_host(const Pointers&) const override {}
+  void run(const Pointers&) const override {}
 
  private:
   std::size_t at_;
@@ -57,9 +57,9 @@ class SpinPass final : public Pass {
  public:
   SpinPass(std::size_t at, std::uint64_t duration_ns) : at_{at}, duration_ns_{duration_ns} {}
   Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const override {
-    return enqueue_spin_since(lane, scratch<const std::uint64_t>(pointers, at_), duration_ns_);
+    return enqueue_spin_since(lane, pointers.scratch_at<const std::uint64_t>(at_), duration_ns_);
   }
-  void run_on_host(const Pointers&) const override {}
+  void run(const Pointers&) const override {}
 
  private:
   std::size_t at_;
@@ -98,7 +98,7 @@ std::unique_ptr<Kernel> make_synthetic(const Signature& signature, double durati
   kernel->add(std::make_unique<NoteTimePass>(at));
   for (std::size_t k = 0; k < signature.outputs.size(); ++k) {
     const Operand& out = signature.outputs[k];
-    const std::int64_t bytes = elements(out) * element_bytes(out.dtype);
+    const std::int64_t bytes = out.elements() * element_bytes(out.dtype);
     add_each(*kernel, Touch{.which = k, .bytes = bytes}, (bytes + 7) / 8);
   }
   kernel->add(

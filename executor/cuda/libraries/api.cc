@@ -2,14 +2,13 @@
 
 #include <cudaTypedefs.h>
 #include <cudnn_version.h>
-#include <fmt/core.h>
-
 #include <dlfcn.h>
+#include <fmt/core.h>
+#include <nvtx3/nvToolsExt.h>
 
+#include <cstdlib>
 #include <string>
 #include <type_traits>
-
-#include "executor/cuda/libraries/nvtx_observer.h"
 
 namespace emplace::cuda {
 namespace {
@@ -47,6 +46,22 @@ void ask_driver(const char* name, unsigned version, Function& function) {
       ::cudaGetDriverEntryPointByVersion(name, &entry, version, cudaEnableDefault, &found);
   if (status == cudaSuccess && found == cudaDriverEntryPointSuccess)
     function = reinterpret_cast<Function>(entry);
+}
+
+class NvtxObserver final : public TaskObserver {
+ public:
+  void on_task_start(std::string_view name, std::span<const MemoryUse>) override {
+    ::nvtxRangePushA(std::string{name}.c_str());
+  }
+  void on_task_end() override { ::nvtxRangePop(); }
+};
+
+/// Labels the calls of each task for an attached profiler with NVTX ranges "OP|TYPE|device N"; null without
+/// a profiler.
+TaskObserver* nvtx_observer() {
+  static NvtxObserver observer;
+  // The variable names the library of a tool.
+  return std::getenv("NVTX_INJECTION64_PATH") == nullptr ? nullptr : &observer;
 }
 
 CudaApi make_real_api() {
@@ -90,6 +105,15 @@ Result<Unit> check_available(const CudaApi& api) {
   if (count == 0) return unavailable("the driver reports no GPU");
   if (!api.missing.empty()) return unavailable(api.missing + "; add the folder to LD_LIBRARY_PATH");
   return Unit{};
+}
+
+std::string library_versions(const CudaApi& api) {
+  std::string text = fmt::format("CUDA {}.{}", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  if (api.blas.GetVersion != nullptr) text += fmt::format(", cuBLASLt {}", api.blas.GetVersion());
+  if (api.dnn.GetVersion != nullptr) text += fmt::format(", cuDNN {}", api.dnn.GetVersion());
+  if (!api.missing_dnn.empty()) text += ", no cuDNN: " + api.missing_dnn;
+  if (const auto there = check_available(api); !there) text += "; unavailable: " + there.error().context;
+  return text;
 }
 
 }  // namespace emplace::cuda

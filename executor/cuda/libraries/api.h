@@ -126,4 +126,7 @@ const CudaApi& real_api();
 /// Checks for a usable GPU. Errors: kUnsupported, "no CUDA device: …".
 Result<Unit> check_available(const CudaApi& api);
 
+/// Example: "CUDA 13.0, cuBLASLt 130100, cuDNN 91900; unavailable: no CUDA device: …".
+std::string library_versions(const CudaApi& api = real_api());
+
 }  // namespace emplace::cuda

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/mutex.h"
 #include "base/result.h"
@@ -54,6 +55,31 @@ class Session {
   Mutex mutex_;                        // Protects why_ until poisoned_ is set.
   std::atomic<bool> poisoned_{false};  // Set once, after why_, which stays.
   Error why_;
+};
+
+/// Owns a handle of a library, which the function `Release` of its table gives back; not once the session is
+/// poisoned.
+template <class Handle, auto Table, auto Release>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(Owned&& other) noexcept : session_{other.session_}, handle_{std::exchange(other.handle_, Handle{})} {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(session_, other.session_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Owned() {
+    if (handle_ == Handle{}) return;
+    session_->give_back([&](const CudaApi& api) { return (api.*Table.*Release)(handle_); });
+  }
+  /// Where a library writes a new handle.
+  Handle* fill(Session& session) { return session_ = &session, &handle_; }
+  Handle get() const { return handle_; }
+
+ private:
+  Session* session_ = nullptr;
+  Handle handle_{};
 };
 
 }  // namespace emplace::cuda

@@ -3,10 +3,8 @@
 #include <optional>
 
 #include "executor/cuda/kernels/passes.h"
-#include "executor/cuda/kernels/strided.h"
 #include "executor/cuda/library_kernels/cudnn_graph.h"
 #include "executor/cuda/library_kernels/naive_convolution.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -70,13 +68,13 @@ class Convolution final : public Kernel {
     return after_ ? with_after(pointers, [&](const Pointers& own) { return after_->enqueue(lane, own); })
                   : Unit{};
   }
-  void run_on_host(const Pointers& pointers) const override {
+  void run(const Pointers& pointers) const override {
     const auto tensor = [&](const Place& place) { return reinterpret_cast<float*>(place.in(pointers)); };
     for (const Part& part : parts_)
       naive_convolution(part.shape, tensor(part.x), tensor(part.w), tensor(part.y));
     if (after_)
       with_after(pointers, [&](const Pointers& own) {
-        after_->run_on_host(own);
+        after_->run(own);
         return 0;
       });
   }
@@ -155,7 +153,7 @@ Result<ConvolutionShape> shape_of(const Signature& signature, ConvolutionKind ki
 Operand channels(std::int64_t count) { return {DType::kF32, {1, count, 1, 1}, {count, 1, 1, 1}}; }
 
 template <bool kOnnx, bool kTransposed = false>
-Result<std::unique_ptr<Kernel>> forward(const Signature& signature) {
+Made forward(const Signature& signature) {
   const bool biased = signature.inputs.size() == 3;
   EMPLACE_TRY(expect(signature, biased ? 3 : 2, 1));
   EMPLACE_TRY_ASSIGN(auto g, geometry_of(signature, kOnnx));
@@ -170,13 +168,13 @@ Result<std::unique_ptr<Kernel>> forward(const Signature& signature) {
   if (biased) {
     EMPLACE_TRY_ASSIGN(add, make_kernel({"aten::add", "{}", {out, channels(out.shape[1])}, {out}}));
   }
-  return Result<std::unique_ptr<Kernel>>{std::make_unique<Convolution>(
+  return std::unique_ptr<Kernel>{std::make_unique<Convolution>(
       std::vector<Part>{{shape, g.transposed ? to : from, {false, 1}, g.transposed ? from : to}},
       std::move(add), std::vector<Place>{to, {false, 2}}, 0)};
 }
 
 /// Inputs: gradient, x, weight. Outputs: the gradients selected by the mask.
-Result<std::unique_ptr<Kernel>> backward(const Signature& signature) {
+Made backward(const Signature& signature) {
   EMPLACE_TRY(expect(signature, 3, -1));
   EMPLACE_TRY_ASSIGN(auto g, geometry_of(signature, false));
   Attributes attributes{signature};
@@ -210,7 +208,7 @@ Result<std::unique_ptr<Kernel>> backward(const Signature& signature) {
     EMPLACE_TRY_ASSIGN(sum,
                        make_kernel({"aten::sum", R"({"dim":[0,2,3]})", {dy}, {signature.outputs[next]}}));
   }
-  return Result<std::unique_ptr<Kernel>>{
+  return std::unique_ptr<Kernel>{
       std::make_unique<Convolution>(std::move(parts), std::move(sum), std::vector<Place>{from_dy}, next)};
 }
 

@@ -8,7 +8,6 @@
 
 #include "executor/cuda/kernels/passes.h"
 #include "executor/cuda/kernels/probes.h"
-#include "executor/cuda/library_kernels/engine_choices.h"
 
 namespace emplace::cuda {
 namespace {
@@ -67,38 +66,25 @@ Node node_of(ConvolutionKind kind) {
 
 }  // namespace
 
-CudnnDescriptor::CudnnDescriptor(CudnnDescriptor&& other) noexcept
-    : session_{other.session_}, handle_{std::exchange(other.handle_, nullptr)} {}
-
-CudnnDescriptor& CudnnDescriptor::operator=(CudnnDescriptor&& other) noexcept {
-  std::swap(session_, other.session_);
-  std::swap(handle_, other.handle_);
-  return *this;
-}
-
-CudnnDescriptor::~CudnnDescriptor() {
-  if (handle_ == nullptr) return;
-  session_->give_back([&](const CudaApi& api) { return api.dnn.BackendDestroyDescriptor(handle_); });
-}
-
 Result<Unit> CudnnDescriptor::create(Session& session, cudnnBackendDescriptorType_t type) {
   session_ = &session;
-  return session.check(session.api().dnn.BackendCreateDescriptor(type, &handle_),
+  return session.check(session.api().dnn.BackendCreateDescriptor(type, handle_.fill(session)),
                        "cudnnBackendCreateDescriptor");
 }
 
 Result<Unit> CudnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                                   std::int64_t count, const void* values) {
-  return session_->check(session_->api().dnn.BackendSetAttribute(handle_, name, type, count, values),
+  return session_->check(session_->api().dnn.BackendSetAttribute(get(), name, type, count, values),
                          fmt::format("cudnnBackendSetAttribute {}", static_cast<int>(name)));
 }
 
 Result<Unit> CudnnDescriptor::set(cudnnBackendAttributeName_t name, const CudnnDescriptor& value) {
-  return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value.handle_);
+  const cudnnBackendDescriptor_t handle = value.get();
+  return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &handle);
 }
 
 Result<Unit> CudnnDescriptor::finalize() {
-  return session_->check(session_->api().dnn.BackendFinalize(handle_), "cudnnBackendFinalize");
+  return session_->check(session_->api().dnn.BackendFinalize(get()), "cudnnBackendFinalize");
 }
 
 namespace {
@@ -169,35 +155,19 @@ std::string choice_key(const ConvolutionShape& shape, const Lane& lane) {
   return key + fmt::format(" {}", shape.groups);
 }
 
-/// Two events of a trial.
-class TrialEvents {
+/// An event of a trial.
+class TrialEvent {
  public:
-  explicit TrialEvents(Session& session) : session_{session} {}
-  ~TrialEvents() {
-    for (const cudaEvent_t event : events_)
-      if (event != nullptr)
-        session_.give_back([&](const CudaApi& api) { return api.runtime.EventDestroy(event); });
+  Result<Unit> record(Session& session, cudaStream_t stream) {
+    const RuntimeApi& runtime = session.api().runtime;
+    EMPLACE_TRY(session.check(runtime.EventCreateWithFlags(event_.fill(session), cudaEventDefault),
+                              "cudaEventCreate"));
+    return session.check(runtime.EventRecord(event_.get(), stream), "cudaEventRecord");
   }
-  TrialEvents(const TrialEvents&) = delete;
-  TrialEvents& operator=(const TrialEvents&) = delete;
-
-  Result<Unit> record(std::size_t number, cudaStream_t stream) {
-    if (events_[number] == nullptr)
-      EMPLACE_TRY(
-          session_.check(session_.api().runtime.EventCreateWithFlags(&events_[number], cudaEventDefault),
-                         "cudaEventCreate"));
-    return session_.check(session_.api().runtime.EventRecord(events_[number], stream), "cudaEventRecord");
-  }
-  Result<double> elapsed_us() {
-    float ms = 0;
-    EMPLACE_TRY(session_.check(session_.api().runtime.EventElapsedTime(&ms, events_[0], events_[1]),
-                               "cudaEventElapsedTime"));
-    return static_cast<double>(ms) * 1e3;
-  }
+  cudaEvent_t get() const { return event_.get(); }
 
  private:
-  Session& session_;
-  cudaEvent_t events_[2]{};
+  Owned<cudaEvent_t, &CudaApi::runtime, &RuntimeApi::EventDestroy> event_;
 };
 
 }  // namespace
@@ -312,7 +282,7 @@ Result<std::optional<double>> ConvolutionGraph::trial_us(const Lane& lane, const
     at += rounded, left -= rounded;
   }
   Session& session = *session_;
-  TrialEvents events{session};
+  TrialEvent begin, end;
   const auto time = [&]() -> Result<double> {
     const auto run = [&] {
       return run_plan(lane.dnn, engine.plan, operands[0], operands[1], operands[2], operands[3]);
@@ -321,11 +291,14 @@ Result<std::optional<double>> ConvolutionGraph::trial_us(const Lane& lane, const
                               static_cast<std::size_t>(at - lane.trial_memory.data())));
     EMPLACE_TRY(run());  // Loads its kernels.
     EMPLACE_TRY(enqueue_spin(lane, kHoldNs));
-    EMPLACE_TRY(events.record(0, lane.stream));
+    EMPLACE_TRY(begin.record(session, lane.stream));
     for (int i = 0; i < kRuns; ++i) EMPLACE_TRY(run());
-    EMPLACE_TRY(events.record(1, lane.stream));
+    EMPLACE_TRY(end.record(session, lane.stream));
     EMPLACE_TRY(session.check(session.api().runtime.StreamSynchronize(lane.stream), "cudaStreamSynchronize"));
-    return events.elapsed_us();
+    float ms = 0;
+    EMPLACE_TRY(session.check(session.api().runtime.EventElapsedTime(&ms, begin.get(), end.get()),
+                              "cudaEventElapsedTime"));
+    return static_cast<double>(ms) * 1e3;
   };
   const auto us = time();
   if (us) return std::optional{*us / kRuns};

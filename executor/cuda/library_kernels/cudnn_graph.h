@@ -3,9 +3,13 @@
 /// made without a GPU.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/cuda/kernels/kernel.h"
@@ -16,22 +20,17 @@ namespace emplace::cuda {
 /// A backend descriptor of cuDNN; destroyed with its owner unless the session is poisoned.
 class CudnnDescriptor {
  public:
-  CudnnDescriptor() = default;
-  CudnnDescriptor(CudnnDescriptor&& other) noexcept;
-  CudnnDescriptor& operator=(CudnnDescriptor&& other) noexcept;
-  ~CudnnDescriptor();
-
   Result<Unit> create(Session& session, cudnnBackendDescriptorType_t type);
   /// `values` [count], of the attribute's type.
   Result<Unit> set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
                    const void* values);
   Result<Unit> set(cudnnBackendAttributeName_t name, const CudnnDescriptor& value);
   Result<Unit> finalize();
-  cudnnBackendDescriptor_t get() const { return handle_; }
+  cudnnBackendDescriptor_t get() const { return handle_.get(); }
 
  private:
   Session* session_ = nullptr;
-  cudnnBackendDescriptor_t handle_ = nullptr;
+  Owned<cudnnBackendDescriptor_t, &CudaApi::dnn, &CudnnApi::BackendDestroyDescriptor> handle_;
 };
 
 enum class ConvolutionKind : std::uint8_t { kForward, kInputGradient, kFilterGradient };
@@ -43,6 +42,26 @@ struct ConvolutionShape {
   std::array<std::int64_t, 4> x_strides{}, w_strides{}, y_strides{};  ///< [elements]
   std::array<std::int64_t, 2> pad{}, pad_after{}, stride{1, 1}, dilation{1, 1};
   std::int64_t groups = 1;
+};
+
+/// Which of its engines cuDNN uses, by convolution and device properties, so that no convolution is timed
+/// twice and devices alike take the same engine. Thread: one at a time.
+class EngineChoices {
+ public:
+  /// `tune`: whether engines are timed; otherwise the first one that fits is taken.
+  explicit EngineChoices(bool tune) : tune_{tune} {}
+
+  bool tune() const { return tune_; }
+  /// Number of the engine in the order of cuDNN's suggestions.
+  std::optional<std::size_t> find(const std::string& convolution) const {
+    const auto at = chosen_.find(convolution);
+    return at == chosen_.end() ? std::nullopt : std::optional{at->second};
+  }
+  void keep(std::string convolution, std::size_t number) { chosen_.emplace(std::move(convolution), number); }
+
+ private:
+  const bool tune_;
+  std::map<std::string, std::size_t> chosen_;
 };
 
 /// Thread: one at a time.

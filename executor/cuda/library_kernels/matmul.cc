@@ -5,9 +5,7 @@
 #include <optional>
 
 #include "executor/cuda/kernels/passes.h"
-#include "executor/cuda/kernels/strided.h"
 #include "executor/cuda/libraries/session.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -61,27 +59,11 @@ struct Product {
   Bias bias = Bias::kNone;
 };
 
-/// Owns a cuBLASLt object; does not destroy it once the session is poisoned.
-template <class Handle, auto Destroy>
-class Owned {
- public:
-  Owned() = default;
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  ~Owned() {
-    if (handle_ == nullptr) return;
-    session_->give_back([&](const CudaApi& api) { return (api.blas.*Destroy)(handle_); });
-  }
-  Handle* fill(Session& session) { return session_ = &session, &handle_; }
-  Handle get() const { return handle_; }
-
- private:
-  Session* session_ = nullptr;
-  Handle handle_ = nullptr;
-};
-using OwnedDesc = Owned<cublasLtMatmulDesc_t, &CublasLtApi::MatmulDescDestroy>;
-using OwnedLayout = Owned<cublasLtMatrixLayout_t, &CublasLtApi::MatrixLayoutDestroy>;
-using OwnedPreference = Owned<cublasLtMatmulPreference_t, &CublasLtApi::MatmulPreferenceDestroy>;
+template <class Handle, auto Release>
+using OwnedBlas = Owned<Handle, &CudaApi::blas, Release>;
+using OwnedDesc = OwnedBlas<cublasLtMatmulDesc_t, &CublasLtApi::MatmulDescDestroy>;
+using OwnedLayout = OwnedBlas<cublasLtMatrixLayout_t, &CublasLtApi::MatrixLayoutDestroy>;
+using OwnedPreference = OwnedBlas<cublasLtMatmulPreference_t, &CublasLtApi::MatmulPreferenceDestroy>;
 
 class Matmul final : public Kernel {
  public:
@@ -100,7 +82,7 @@ class Matmul final : public Kernel {
   Result<Unit> prepare(const Lane& lane) override;
   std::size_t scratch_bytes() const override { return scratch_ + workspace_; }
   Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const override;
-  void run_on_host(const Pointers& pointers) const override;
+  void run(const Pointers& pointers) const override;
 
  private:
   Result<Unit> describe(Session& session, int processors);
@@ -218,12 +200,12 @@ Result<Unit> Matmul::enqueue(const Lane& lane, const Pointers& pointers) const {
       "cublasLtMatmul");
 }
 
-void Matmul::run_on_host(const Pointers& pointers) const {
+void Matmul::run(const Pointers& pointers) const {
   const std::byte *a = pointers.inputs[p_.a_input], *b = pointers.inputs[p_.b_input];
   const auto pack = [&](const Kernel& kernel, const std::byte*& source, std::size_t at) {
     std::byte* target = pointers.scratch + at;
     const std::byte* from = std::exchange(source, target);
-    kernel.run_on_host({{&from, 1}, {&target, 1}, nullptr});
+    kernel.run({{&from, 1}, {&target, 1}, nullptr});
   };
   if (pack_a_) pack(*pack_a_, a, a_at_);
   if (pack_b_) pack(*pack_b_, b, b_at_);
@@ -232,7 +214,7 @@ void Matmul::run_on_host(const Pointers& pointers) const {
   auto* const out = reinterpret_cast<float*>(pointers.outputs[0]);
   const auto* const bias = reinterpret_cast<const float*>(pointers.inputs[p_.bias_input]);
   if (p_.bias == Bias::kBroadcast)
-    spread_->run_on_host({{&pointers.inputs[p_.bias_input], 1}, pointers.outputs, nullptr});
+    spread_->run({{&pointers.inputs[p_.bias_input], 1}, pointers.outputs, nullptr});
   for (std::int64_t n = 0; n < p_.d.batch; ++n) {
     for (std::int64_t i = 0; i < p_.d.rows; ++i) {
       for (std::int64_t j = 0; j < p_.d.columns; ++j) {
@@ -250,9 +232,8 @@ void Matmul::run_on_host(const Pointers& pointers) const {
 }
 
 /// Copies an operand that cuBLASLt cannot read in place.
-Result<std::unique_ptr<Kernel>> packing(const Operand& operand) {
-  Operand target{operand.dtype, operand.shape, packed_strides(operand.shape)};
-  return make_kernel({"aten::clone", "{}", {operand}, {std::move(target)}});
+Made packing(const Operand& operand) {
+  return make_kernel({"aten::clone", "{}", {operand}, {packed(operand.dtype, operand.shape)}});
 }
 
 struct Options {
@@ -261,8 +242,7 @@ struct Options {
 };
 
 /// `a`, `b`: indices of inputs. `bias`: index of an input, or -1.
-Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::size_t a, std::size_t b, int bias,
-                                     Options options) {
+Made make(const Signature& signature, std::size_t a, std::size_t b, int bias, Options options) {
   EMPLACE_TRY(expect(signature, bias < 0 ? 2 : 3, 1));
   const Operand& out = signature.outputs[0];
   std::unique_ptr<Kernel> packs[2], spread;
@@ -273,7 +253,7 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::size_t a, 
     if (!m && operand.shape.size() < 2) return unsupported(signature, "operand is not a matrix");
     if (!m || !m->direct() || (m->batch > 1 && m->batch_stride == 0)) {
       EMPLACE_TRY_ASSIGN(packs[side], packing(operand));
-      m = matrix_of({operand.dtype, operand.shape, packed_strides(operand.shape)});
+      m = matrix_of(packed(operand.dtype, operand.shape));
     }
     sides[side] = *m;
   }
@@ -293,7 +273,7 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::size_t a, 
                   options.alpha, options.beta, Bias::kNone};
   if (bias >= 0) {
     const Operand& from = signature.inputs[static_cast<std::size_t>(bias)];
-    const bool row = packed(from) && elements(from) == d->columns && !from.shape.empty() &&
+    const bool row = from.is_packed() && from.elements() == d->columns && !from.shape.empty() &&
                      from.shape.back() == d->columns && options.beta == 1 && options.alpha == 1 &&
                      d->batch == 1;
     product.bias = row ? Bias::kRow : Bias::kBroadcast;
@@ -301,13 +281,13 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::size_t a, 
       EMPLACE_TRY_ASSIGN(spread, make_kernel({"aten::clone", "{}", {from}, {out}}));
     }
   }
-  return Result<std::unique_ptr<Kernel>>{
+  return std::unique_ptr<Kernel>{
       std::make_unique<Matmul>(product, std::move(packs[0]), std::move(packs[1]), std::move(spread))};
 }
 
-Result<std::unique_ptr<Kernel>> product(const Signature& signature) { return make(signature, 0, 1, -1, {}); }
+Made product(const Signature& signature) { return make(signature, 0, 1, -1, {}); }
 
-Result<std::unique_ptr<Kernel>> addmm(const Signature& signature) {
+Made addmm(const Signature& signature) {
   Attributes attributes{signature};
   const Options options{.alpha = static_cast<float>(attributes.number("alpha", 1)),
                         .beta = static_cast<float>(attributes.number("beta", 1))};
@@ -315,7 +295,7 @@ Result<std::unique_ptr<Kernel>> addmm(const Signature& signature) {
   return make(signature, 1, 2, 0, options);
 }
 
-Result<std::unique_ptr<Kernel>> gemm(const Signature& signature) {
+Made gemm(const Signature& signature) {
   Attributes attributes{signature};
   const Options options{attributes.flag("transA", false), attributes.flag("transB", false),
                         static_cast<float>(attributes.number("alpha", 1)),
@@ -327,11 +307,8 @@ Result<std::unique_ptr<Kernel>> gemm(const Signature& signature) {
 }  // namespace
 
 std::span<const KernelEntry> matmul_kernels() {
-  static constexpr KernelEntry entries[] = {{"aten::mm", product},
-                                            {"aten::bmm", product},
-                                            {"aten::addmm", addmm},
-                                            {"MatMul", product},
-                                            {"Gemm", gemm}};
+  static constexpr KernelEntry entries[] = {
+      {"aten::mm aten::bmm MatMul", product}, {"aten::addmm", addmm}, {"Gemm", gemm}};
   return entries;
 }
 

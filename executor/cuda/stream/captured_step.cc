@@ -56,9 +56,10 @@ Result<Unit> CapturedStep::capture(std::vector<std::size_t> used,
   const auto ended =
       session_.check(session_.api().runtime.StreamEndCapture(first(), &graph), "cudaStreamEndCapture");
   auto made = captured ? ended : captured;
+  cudaGraphExec_t step = nullptr;
   if (made)
-    made = session_.check(session_.api().runtime.GraphInstantiate(&step_, graph, 0), "cudaGraphInstantiate");
-  if (!made) step_ = nullptr;
+    made = session_.check(session_.api().runtime.GraphInstantiate(&step, graph, 0), "cudaGraphInstantiate");
+  if (made) *step_.fill(session_) = step;
   if (graph != nullptr)
     session_.give_back([&](const CudaApi& api) { return api.runtime.GraphDestroy(graph); });
   return made;
@@ -66,13 +67,7 @@ Result<Unit> CapturedStep::capture(std::vector<std::size_t> used,
 
 Result<Unit> CapturedStep::launch() {
   EMPLACE_TRY(devices_[used_.front()].make_current());
-  return session_.check(session_.api().runtime.GraphLaunch(step_, first()), "cudaGraphLaunch");
-}
-
-void CapturedStep::drop() {
-  if (step_ != nullptr)
-    session_.give_back([&](const CudaApi& api) { return api.runtime.GraphExecDestroy(step_); });
-  step_ = nullptr;
+  return session_.check(session_.api().runtime.GraphLaunch(step_.get(), first()), "cudaGraphLaunch");
 }
 
 }  // namespace emplace::cuda

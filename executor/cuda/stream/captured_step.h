@@ -16,19 +16,16 @@ class CapturedStep {
  public:
   /// `session` and `devices` must outlive it.
   CapturedStep(Session& session, const DeviceGroup& devices) : session_{session}, devices_{devices} {}
-  ~CapturedStep() { drop(); }
-  CapturedStep(const CapturedStep&) = delete;
-  CapturedStep& operator=(const CapturedStep&) = delete;
 
   /// Captures what `enqueue` enqueues on the streams of `used`, instead of executing it. Its kernels must
   /// have run before: loading a kernel cannot be captured. Errors: those of Session and of `enqueue`; then
   /// nothing is captured and the streams are as before. @pre `used` is not empty
   Result<Unit> capture(std::vector<std::size_t> used, const std::function<Result<Unit>()>& enqueue);
-  bool ready() const { return step_ != nullptr; }
+  bool ready() const { return step_.get() != nullptr; }
   /// Starts the captured step on the compute stream of the first device of `used`, which waits for its end.
   /// Other devices are not disturbed. @pre ready()
   Result<Unit> launch();
-  void drop();
+  void drop() { step_ = {}; }
 
  private:
   /// Makes all other streams follow the first one.
@@ -43,7 +40,7 @@ class CapturedStep {
   const DeviceGroup& devices_;
   EventPool events_{session_, devices_, cudaEventDisableTiming};
   std::vector<std::size_t> used_;
-  cudaGraphExec_t step_ = nullptr;
+  Owned<cudaGraphExec_t, &CudaApi::runtime, &RuntimeApi::GraphExecDestroy> step_;
 };
 
 }  // namespace emplace::cuda

@@ -103,7 +103,7 @@ Result<Unit> StepStream::enqueue_work(const StepProgram& program, const Instruct
 
 void CUDART_CB StepStream::run_host_call(void* call) {
   const auto& one = *static_cast<const HostCall*>(call);
-  one.kernel->run_on_host(one.pointers);
+  one.kernel->run(one.pointers);
 }
 
 Result<Unit> StepStream::enqueue_one(const StepProgram& program, std::size_t number, Mode mode) {

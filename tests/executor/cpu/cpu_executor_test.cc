@@ -12,7 +12,6 @@
 #include <set>
 
 #include "base/rng.h"
-#include "executor/cpu/link_probe.h"
 #include "executor/sim/simulator.h"
 #include "graph/formats/graph_file.h"
 #include "graph/lowering.h"

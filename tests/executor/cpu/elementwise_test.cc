@@ -152,7 +152,7 @@ TEST(ElementwiseKernels, MayOverwriteTheDeclaredInputs) {
     for (const auto& values : memory) in.push_back(reinterpret_cast<const std::byte*>(values.data()));
     std::vector<float> apart(static_cast<std::size_t>(signature.outputs[0].elements()));
     auto* out = reinterpret_cast<std::byte*>(apart.data());
-    (*kernel)->run(in, {&out, 1}, nullptr);
+    (*kernel)->run({in, {&out, 1}});
     for (std::size_t k = 0; k < in.size(); ++k) {
       const Operand& input = signature.inputs[k];
       ASSERT_EQ((*kernel)->may_overwrite(k), input.shape == shape && input.is_packed()) << formula.type;
@@ -162,7 +162,7 @@ TEST(ElementwiseKernels, MayOverwriteTheDeclaredInputs) {
       auto with = in;
       auto* over = reinterpret_cast<std::byte*>(shared.data());
       with[k] = over;
-      (*kernel)->run(with, {&over, 1}, nullptr);
+      (*kernel)->run({with, {&over, 1}});
       ASSERT_EQ(std::memcmp(shared.data(), apart.data(), apart.size() * sizeof(float)), 0)
           << formula.type << k;
     }
@@ -218,7 +218,7 @@ TEST(ElementwiseKernels, WiderInstructionsGiveTheSameBits) {
   int tried = 0;
   for (const auto forms : {unary_forms(), gradient_forms()}) {
     for (const ElementwiseForm& form : forms) {
-      const RowSet* rows = wide_rows(form.type);
+      const RowSet* rows = wide_rows(form.first_type());
       if (rows == nullptr) continue;
       const std::byte* in[] = {reinterpret_cast<const std::byte*>(x.data()),
                                reinterpret_cast<const std::byte*>(x.data())};
@@ -231,7 +231,7 @@ TEST(ElementwiseKernels, WiderInstructionsGiveTheSameBits) {
         for (std::size_t i = 0; i < x.size(); ++i) {
           if (std::isnan(narrow[i]) && std::isnan(wide[i])) continue;
           ASSERT_EQ(std::bit_cast<std::uint32_t>(narrow[i]), std::bit_cast<std::uint32_t>(wide[i]))
-              << form.type << " of " << x[i];
+              << form.types << " of " << x[i];
         }
         ++tried;
       }

@@ -167,7 +167,7 @@ KernelRun run_kernel(const cpu::Kernel& kernel, const KernelCase& of, std::byte 
   }
   if (overwritten != kNone) out[0] = inputs[overwritten].data();
   GuardedBytes scratch{kernel.scratch_bytes(), garbage};
-  kernel.run(in, out, scratch.data());
+  kernel.run({in, out, scratch.data()});
 
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const bool moved = k == 0 && overwritten != kNone;

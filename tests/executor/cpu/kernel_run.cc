@@ -146,7 +146,7 @@ std::vector<std::vector<std::byte>> run_once(const Kernel& kernel, const Signatu
     out_pointers.push_back(out.emplace_back(span_bytes(operand)).data());
   }
   Block scratch{kernel.scratch_bytes()};
-  kernel.run(in_pointers, out_pointers, scratch.data());
+  kernel.run({in_pointers, out_pointers, scratch.data()});
   EXPECT_TRUE(scratch.guard_stands()) << signature.type << " wrote beyond its scratch";
   for (std::size_t k = 0; k < in.size(); ++k) {
     EXPECT_EQ(in[k].copy(), before[k]) << signature.type << " changed input " << k;

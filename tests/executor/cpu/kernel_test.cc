@@ -8,7 +8,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "executor/cpu/strided_copy.h"
+#include "executor/cpu/kernels/movement/copy_loop.h"
 #include "executor/kernel/attributes.h"
 #include "tests/executor/cpu/kernel_run.h"
 
@@ -54,7 +54,7 @@ TEST(KernelAttributes, AreReadByNameAndTheFirstWrongOneIsTheFault) {
   EXPECT_EQ(Attributes{broken}.fault()->context, "Pool: attributes are not a JSON object");
 }
 
-TEST(StridedCopy, CopiesEveryElementOfRandomViews) {
+TEST(CopyLoop, CopiesEveryElementOfRandomViews) {
   Rng rng{11, Purpose::kTest};
   for (int round = 0; round < 300; ++round) {
     const DType dtype = std::array{DType::kBool, DType::kBF16, DType::kF32, DType::kI64}[rng.below(4)];
@@ -72,10 +72,10 @@ TEST(StridedCopy, CopiesEveryElementOfRandomViews) {
     const auto size = static_cast<std::size_t>(element_bytes(dtype));
     std::vector<std::byte> memory(static_cast<std::size_t>(places) * size);
     for (auto& byte : memory) byte = static_cast<std::byte>(rng());
-    const StridedCopy copy{source};
-    ASSERT_EQ(copy.bytes(), static_cast<std::size_t>(source.elements()) * size);
-    std::vector<std::byte> target(copy.bytes() + 1, std::byte{0x5A});
-    copy.run(memory.data(), target.data());
+    const auto copy = CopyLoop::packing({"a copy", "{}", {source}, {}}, source);
+    ASSERT_TRUE(copy);
+    std::vector<std::byte> target(static_cast<std::size_t>(source.bytes()) + 1, std::byte{0x5A});
+    copy->run(target.data(), memory.data());
     ASSERT_EQ(target.back(), std::byte{0x5A});
     for (std::int64_t i = 0; i < source.elements(); ++i) {
       std::int64_t rest = i, place = 0;

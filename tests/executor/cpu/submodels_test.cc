@@ -59,7 +59,7 @@ class OneStep {
       : graph_{graph}, lowered_{graph}, values_{lowered_, kPartSeed, given} {}
 
   void run() {
-    const auto kernels = BoundGraph::make(lowered_, false);
+    const auto kernels = bind_graph(lowered_, false);
     ASSERT_TRUE(kernels) << kernels.error().context;
     InPlaceWrites in_place{lowered_};
     for (const OpId op : lowered_.kernels()) {

@@ -75,7 +75,7 @@ class WholeGraph : public ::testing::TestWithParam<const char*> {
   /// Every output of every kernel after one step of this placement.
   void run(const Placement& placement, std::size_t num_devices, Outputs& outputs) {
     const LoweredGraph lowered{graph_};
-    const auto kernels = BoundGraph::make(lowered, false);
+    const auto kernels = bind_graph(lowered, false);
     ASSERT_TRUE(kernels) << kernels.error().context;
     InPlaceWrites in_place{lowered};
     for (const OpId op : lowered.kernels()) {

@@ -246,10 +246,10 @@ TEST(CudaExecutor, NotesConditionsOfItsResults) {
 }
 
 /// A kernel that only counts its calls, as its device on the CPU makes them.
-class CountedKernel final : public HostKernel {
+class CountedKernel final : public emplace::Kernel {
  public:
   explicit CountedKernel(std::size_t& calls) : calls_{calls} {}
-  void run_on_host(const Pointers& pointers) const override {
+  void run(const Pointers& pointers) const override {
     ++calls_;
     for (const std::byte* const input : pointers.inputs) sum_ += static_cast<unsigned>(*input);
     for (std::byte* const output : pointers.outputs) *output = std::byte{1};
@@ -272,9 +272,10 @@ TEST(CudaExecutor, GpusAndACpuRunOneStep) {
     for (const bool capture : {false, true}) {
       RecordingApi recording{gpus};
       std::size_t calls = 0;
-      const MakeHostKernel make_host = [&](const Signature& signature) -> Result<std::unique_ptr<Kernel>> {
+      const MakeHostKernel make_host =
+          [&](const Signature& signature) -> Result<std::unique_ptr<emplace::Kernel>> {
         if (signature.type == "no::such_op") return Error{Errc::kUnsupported, "no kernel on a CPU"};
-        return std::unique_ptr<Kernel>{std::make_unique<CountedKernel>(calls)};
+        return std::unique_ptr<emplace::Kernel>{std::make_unique<CountedKernel>(calls)};
       };
       RealOptions options{.timing = {.warmups = 1, .samples = 2, .most_samples = 2, .capture = capture}};
       auto executor =
@@ -338,8 +339,8 @@ TEST(CudaExecutor, ShapedLinksTakeTheTimeOfTheDeviceFile) {
         if (function == spin) durations_ns.push_back(*static_cast<std::uint64_t*>(arguments[1]));
       });
       std::size_t calls = 0;
-      const MakeHostKernel make_host = [&](const Signature&) -> Result<std::unique_ptr<Kernel>> {
-        return std::unique_ptr<Kernel>{std::make_unique<CountedKernel>(calls)};
+      const MakeHostKernel make_host = [&](const Signature&) -> Result<std::unique_ptr<emplace::Kernel>> {
+        return std::unique_ptr<emplace::Kernel>{std::make_unique<CountedKernel>(calls)};
       };
       auto executor = CudaExecutor::make(graph, devices, quick(), recording.clock(), recording.api(), 0,
                                          with_cpu ? make_host : MakeHostKernel{});
@@ -379,9 +380,11 @@ TEST(CudaExecutor, RefusesACpuInOneLine) {
       "cpu:0: this build of the cuda executor has no kernels for CPUs; remove the CPU from the device file, "
       "or use --executor cpu");
   std::size_t calls = 0;
-  const auto alone = CudaExecutor::make(
-      graph, testing::sample_devices(0, true, 1 << 20), quick(), clock, recording.api(), 0,
-      [&](const Signature&) { return std::unique_ptr<Kernel>{std::make_unique<CountedKernel>(calls)}; });
+  const auto alone =
+      CudaExecutor::make(graph, testing::sample_devices(0, true, 1 << 20), quick(), clock, recording.api(), 0,
+                         [&](const Signature&) {
+                           return std::unique_ptr<emplace::Kernel>{std::make_unique<CountedKernel>(calls)};
+                         });
   ASSERT_FALSE(alone);
   EXPECT_EQ(alone.error().context, "the device file has no GPU for the cuda executor; use --executor cpu");
 }
@@ -513,8 +516,8 @@ TEST(CudaExecutor, NotesAClockThatChangesDuringATiming) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, true, 1 << 20);
   std::size_t calls = 0;
-  const MakeHostKernel make_host = [&](const Signature&) -> Result<std::unique_ptr<Kernel>> {
-    return std::unique_ptr<Kernel>{std::make_unique<CountedKernel>(calls)};
+  const MakeHostKernel make_host = [&](const Signature&) -> Result<std::unique_ptr<emplace::Kernel>> {
+    return std::unique_ptr<emplace::Kernel>{std::make_unique<CountedKernel>(calls)};
   };
   Placement placement(graph.num_ops());
   for (std::size_t op = 0; op < placement.size(); ++op) placement[op] = static_cast<DeviceId>(op % 3);

@@ -27,9 +27,8 @@ struct Enqueued {
     group = *std::move(made);
     for (std::size_t d = 0; d < devices.size(); ++d) {
       EMPLACE_CHECK((*group)[d].make_current().ok(), "current");
-      auto bound =
-          cuda::BoundGraph::make(lowered, (*group)[d].lane(), static_cast<DeviceId>(d), costs, true, nullptr,
-                                 (*group)[d].on_host() ? make_host : cuda::MakeHostKernel{});
+      auto bound = cuda::bind_graph(lowered, (*group)[d].lane(), static_cast<DeviceId>(d), costs, true,
+                                    nullptr, (*group)[d].on_host() ? make_host : cuda::MakeHostKernel{});
       EMPLACE_CHECK(bound.ok(), bound.error().context);
       kernels.push_back(*std::move(bound));
     }

@@ -49,7 +49,7 @@ TEST(InitialFill, DeviceWritesTheBytesOfTheHost) {
       std::vector<std::byte> host(bytes, std::byte{0xff}), device(bytes, std::byte{0xee});
       values.fill(buffer, host.data());
       std::byte* const to = device.data();
-      make_fill(values.fill_of(buffer))->run_on_host({{}, {&to, 1}, nullptr});
+      make_fill(values.fill_of(buffer))->run({{}, {&to, 1}, nullptr});
       EXPECT_EQ(host, device) << graph.name(lowered.owner(buffer));
       ++compared;
       different_from_zero += host != std::vector<std::byte>(bytes) ? 1 : 0;

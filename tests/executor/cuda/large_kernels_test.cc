@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <set>
 
+#include "executor/cuda/kernels/kernel.h"
 #include "tests/executor/cuda/random_signatures.h"
-#include "tests/executor/cuda/twin_kernel.h"
 
 namespace emplace {
 namespace {
@@ -36,7 +36,7 @@ TEST(LargeKernels, TwinsAgreeWithTheCpuKernels) {
     }
     const auto expected = testing::run_kernel(**cpu, of, std::byte{0});
     of.outputs = expected.outputs;
-    const auto twin = testing::twin_of(*std::move(own));
+    const auto twin = *std::move(own);
     const auto got = testing::run_kernel(*twin, of, std::byte{0xff});
     ASSERT_EQ(expected.complaint + got.complaint + testing::difference(of, got.outputs), "")
         << "seed " << seed << ": " << of.name;

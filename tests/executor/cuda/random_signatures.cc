@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "executor/cuda/kernels/strided.h"
+#include "executor/kernel/operand.h"
 
 namespace emplace::testing {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using Shape = std::vector<std::int64_t>;
 
 Operand tensor(Shape shape, DType dtype = DType::kF32) {
-  auto strides = cuda::packed_strides(shape);
+  auto strides = packed_strides(shape);
   return {dtype, std::move(shape), std::move(strides)};
 }
 

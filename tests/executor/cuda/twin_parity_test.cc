@@ -9,8 +9,8 @@
 
 #include "base/rng.h"
 #include "executor/cuda/kernels/divisor.h"
+#include "executor/cuda/kernels/kernel.h"
 #include "tests/executor/cpu/kernel_case.h"
-#include "tests/executor/cuda/twin_kernel.h"
 
 namespace emplace {
 namespace {
@@ -32,7 +32,7 @@ TEST(TwinParity, EveryCaseAgreesWithPyTorchAndTheCpuKernels) {
       continue;
     }
     ++tried;
-    const auto twin = testing::twin_of(*std::move(kernel));
+    const auto twin = *std::move(kernel);
     const KernelRun first = testing::run_kernel(*twin, of, kNaNs),
                     again = testing::run_kernel(*twin, of, kOther);
     EXPECT_EQ(first.complaint + again.complaint, "") << of.name;
@@ -83,7 +83,7 @@ TEST(TwinParity, MaskedElementsLeaveTheRestOfTheirRowFinite) {
       std::vector<std::byte> scratch((*kernel)->scratch_bytes());
       const auto* from = reinterpret_cast<const std::byte*>(in.data());
       auto* to = reinterpret_cast<std::byte*>(out.data());
-      (*kernel)->run_on_host({{&from, 1}, {&to, 1}, scratch.data()});
+      (*kernel)->run({{&from, 1}, {&to, 1}, scratch.data()});
       for (std::size_t row = 0; row < 2; ++row) {
         const std::span values{in.data() + row * static_cast<std::size_t>(columns),
                                static_cast<std::size_t>(columns)};

@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "executor/cpu/kernel.h"
 #include "executor/cuda/program/operand_copies.h"
 #include "executor/kernel/initial_values.h"
 #include "graph/formats/graph_file.h"
-#include "launcher/worker/host_kernels.h"
 #include "tests/executor/cuda/enqueued.h"
 #include "tests/support/sample_graphs.h"
 
@@ -61,7 +61,7 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
       const Pointers pointers = copies.pointers(number);
       for (const std::byte* const input : pointers.inputs) EXPECT_TRUE(inside(input));
       for (const std::byte* const output : pointers.outputs) EXPECT_TRUE(inside(output));
-      call.kernel->run_on_host(pointers);
+      call.kernel->run(pointers);
     }
     const OpId op{enqueued.plan->tasks()[instruction.task].what};
     std::vector<std::vector<std::byte>> results;  // Results of the call on the last copy.
@@ -69,7 +69,7 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
       const std::byte* const at = copies.pointers(copies.size() - 1).outputs[k];
       results.emplace_back(at, at + graph_.bytes(graph_.output(op, k)));
     }
-    call.kernel->run_on_host(program.pointers(call));
+    call.kernel->run(program.pointers(call));
     for (std::size_t k = 0; k < graph_.num_outputs(op); ++k)
       EXPECT_EQ(std::memcmp(program.pointers(call).outputs[k], results[k].data(), results[k].size()), 0)
           << graph_.type_name(op) << ", output " << k;
@@ -80,7 +80,7 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
   void run(const Placement& placement, std::size_t gpus, Outputs& outputs, bool with_cpu = false,
            Link link = {.bytes_per_s = 1e9, .latency_s = 1e-6}) {
     const DeviceSet devices = testing::sample_devices(gpus, with_cpu, kRoom, link);
-    Enqueued enqueued{graph_, devices, placement, 1, true, 4096, launcher::make_host_kernel};
+    Enqueued enqueued{graph_, devices, placement, 1, true, 4096, cpu::make_kernel};
     const TaskPlan& plan = *enqueued.plan;
     const StepProgram& program = *enqueued.program;
     ASSERT_FALSE(program.out_of_memory());
@@ -89,7 +89,7 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
       if (plan.slots()[s].resident && index(plan.slots()[s].buffer) != TaskPlan::kNone)
         values.fill(plan.slots()[s].buffer, program.memory(s));
     for (const Instruction& instruction : program.instructions()) {
-      for (const Call& call : program.calls(instruction)) call.kernel->run_on_host(program.pointers(call));
+      for (const Call& call : program.calls(instruction)) call.kernel->run(program.pointers(call));
       if (instruction.kind != Instruction::Kind::kKernel) {
         std::memcpy(instruction.to, instruction.from, static_cast<std::size_t>(instruction.bytes));
         continue;
@@ -167,7 +167,7 @@ TEST_P(WholeStep, KernelsGiveTheSameOnCopiesOfTheirOperands) {
     ran += on_copies;
     if (on_copies > 0) continue;
     for (const Call& call : enqueued.program->calls(instruction))
-      call.kernel->run_on_host(enqueued.program->pointers(call));
+      call.kernel->run(enqueued.program->pointers(call));
   }
   EXPECT_GT(ran, enqueued.program->instructions().size()) << "most kernels have a single call";
 }

@@ -6,7 +6,6 @@
 #include "executor/cpu/onednn/onednn.h"
 #include "executor/cpu/onednn/program_kernel.h"
 #include "executor/cpu/packed_inputs.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cpu {
 namespace {
@@ -50,61 +49,30 @@ struct Planes {
         plane{operand.elements() / std::max<std::int64_t>(1, batch * channels)} {}
 };
 
-/// Source, weights (, bias) → target.
-class TransposedConvolution final : public Kernel {
- public:
-  TransposedConvolution(onednn::Program program, std::optional<Planes> bias)
-      : program_{std::move(program)}, bias_{bias} {}
-  std::size_t scratch_bytes() const override { return program_.scratch_bytes(); }
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* scratch) const override {
-    program_.run(inputs, outputs, scratch);
-    if (!bias_) return;
-    add_to_planes(reinterpret_cast<float*>(outputs[0]), reinterpret_cast<const float*>(inputs[2]),
-                  bias_->batch, bias_->channels, bias_->plane);
-  }
-
- private:
-  const onednn::Program program_;
-  const std::optional<Planes> bias_;
-};
-
 /// Target's gradient, source, weights → the requested gradients of source, weights and bias.
-class ConvolutionBackward final : public Kernel {
- public:
-  struct Parts {
-    std::optional<onednn::Program> source, weights;
-    bool transposed = false;       ///< True: source and target are swapped in `weights`.
-    bool bias_in_weights = false;  ///< True: `weights` also computes the gradient of the bias.
-    std::optional<Planes> bias_alone;
-  };
-  explicit ConvolutionBackward(Parts parts) : parts_{std::move(parts)} {}
+struct Gradients {
+  std::optional<onednn::Program> source, weights;
+  bool transposed = false;       ///< True: source and target are swapped in `weights`.
+  bool bias_in_weights = false;  ///< True: `weights` also computes the gradient of the bias.
+  std::optional<Planes> bias_alone;
 
-  std::size_t scratch_bytes() const override {
-    return std::max(parts_.source ? parts_.source->scratch_bytes() : 0,
-                    parts_.weights ? parts_.weights->scratch_bytes() : 0);
-  }
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* scratch) const override {
-    const std::byte *gradient = inputs[0], *source = inputs[1], *weights = inputs[2];
+  void operator()(const Pointers& memory) const {
+    const std::byte *gradient = memory.inputs[0], *of_source = memory.inputs[1];
     std::size_t next = 0;
-    if (parts_.source) {
-      parts_.source->run(std::array{gradient, weights}, outputs.subspan(next++, 1), scratch);
+    if (source) {
+      source->run(
+          {std::array{gradient, memory.inputs[2]}, memory.outputs.subspan(next++, 1), memory.scratch});
     }
-    if (parts_.weights) {
-      const std::size_t count = parts_.bias_in_weights ? 2 : 1;
-      const auto ends = parts_.transposed ? std::array{gradient, source} : std::array{source, gradient};
-      parts_.weights->run(ends, outputs.subspan(next, count), scratch);
+    if (weights) {
+      const std::size_t count = bias_in_weights ? 2 : 1;
+      const auto ends = transposed ? std::array{gradient, of_source} : std::array{of_source, gradient};
+      weights->run({ends, memory.outputs.subspan(next, count), memory.scratch});
       next += count;
     }
-    if (!parts_.bias_alone) return;
-    const auto& [batch, channels, plane] = *parts_.bias_alone;
-    sum_of_planes(reinterpret_cast<const float*>(gradient), reinterpret_cast<float*>(outputs[next]), batch,
-                  channels, plane);
+    if (!bias_alone) return;
+    const auto& [batch, channels, plane] = *bias_alone;
+    sum_of_planes(memory.input<float>(0), memory.output<float>(next), batch, channels, plane);
   }
-
- private:
-  const Parts parts_;
 };
 
 /// Common attributes, one value per spatial dimension.
@@ -222,8 +190,7 @@ std::optional<Error> misfit(const Signature& signature, const Operand& source, c
   return std::nullopt;
 }
 
-Result<std::unique_ptr<Kernel>> make_forward(const Signature& signature, const Window& window,
-                                             bool transposed) {
+Made make_forward(const Signature& signature, const Window& window, bool transposed) {
   const Operand &in = signature.inputs[0], &weights = signature.inputs[1], &out = signature.outputs[0];
   const Operand &source = transposed ? out : in, &target = transposed ? in : out;
   if (auto error = misfit(signature, source, weights, target, window, transposed)) return *error;
@@ -237,77 +204,70 @@ Result<std::unique_ptr<Kernel>> make_forward(const Signature& signature, const W
     return program_kernel(signature, onednn::convolution(shape, ConvolutionPass::kForward));
   }
   if (bias && out.dtype != DType::kF32) return unsupported(signature, "expected a bias of dtype f32");
-  auto program = onednn::convolution(shape, ConvolutionPass::kBackwardData);
-  if (!program.ok()) return unsupported(signature, program.error().context);
-  return std::unique_ptr<Kernel>{std::make_unique<TransposedConvolution>(
-      std::move(program).value(), bias ? std::optional{Planes{out}} : std::nullopt)};
+  EMPLACE_TRY_ASSIGN(const auto program,
+                     checked(signature, onednn::convolution(shape, ConvolutionPass::kBackwardData)));
+  return kernel_of(
+      [program, bias = bias ? std::optional{Planes{out}} : std::nullopt](const Pointers& memory) {
+        program.run(memory);
+        if (!bias) return;
+        add_to_planes(memory.output<float>(0), memory.input<float>(2), bias->batch, bias->channels,
+                      bias->plane);
+      },
+      program.scratch_bytes());
 }
 
-Result<std::unique_ptr<Kernel>> make_aten(const Signature& signature) {
-  const std::size_t inputs = signature.inputs.size();
-  if (inputs < 2 || inputs > 3 || signature.outputs.size() != 1 || signature.inputs[0].shape.size() < 3) {
+enum class Format : std::uint8_t { kAten, kOnnx, kOnnxTransposed };
+
+/// Source, weights (, bias) → target.
+template <Format format>
+Made make_convolution(const Signature& signature) {
+  constexpr bool onnx = format != Format::kAten;
+  const std::size_t inputs = signature.inputs.size(),
+                    rank = inputs == 0 ? 0 : signature.inputs[0].shape.size();
+  if (inputs < 2 || inputs > 3 || signature.outputs.size() != 1 || rank < 3 ||
+      (onnx && (signature.outputs[0].shape.size() != rank || signature.inputs[1].shape.size() != rank))) {
     return unsupported(signature, "expected source, weights and an optional bias as inputs, and one output");
   }
   Attributes attributes{signature};
-  const bool transposed = attributes.flag("transposed", false);
-  const auto window = aten_window(signature, attributes, signature.inputs[0].shape.size() - 2);
-  if (attributes.fault()) return *attributes.fault();
-  if (!window.ok()) return window.error();
-  return with_packed_inputs(signature,
-                            [&](const Signature& inner) { return make_forward(inner, *window, transposed); });
-}
-
-Result<std::unique_ptr<Kernel>> make_onnx(const Signature& signature, bool transposed) {
-  const std::size_t inputs = signature.inputs.size();
-  if (inputs < 2 || inputs > 3 || signature.outputs.size() != 1 || signature.inputs[0].shape.size() < 3 ||
-      signature.inputs[0].shape.size() != signature.outputs[0].shape.size() ||
-      signature.inputs[0].shape.size() != signature.inputs[1].shape.size()) {
-    return unsupported(signature, "expected source, weights and an optional bias as inputs, and one output");
-  }
-  Attributes attributes{signature};
+  const bool transposed = onnx ? format == Format::kOnnxTransposed : attributes.flag("transposed", false);
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
-  const auto window = onnx_window(signature, attributes, transposed ? out : in, signature.inputs[1],
-                                  transposed ? in : out, transposed);
+  const auto window = onnx ? onnx_window(signature, attributes, transposed ? out : in, signature.inputs[1],
+                                         transposed ? in : out, transposed)
+                           : aten_window(signature, attributes, rank - 2);
   if (attributes.fault()) return *attributes.fault();
   if (!window.ok()) return window.error();
   return with_packed_inputs(signature,
                             [&](const Signature& inner) { return make_forward(inner, *window, transposed); });
-}
-Result<std::unique_ptr<Kernel>> make_conv(const Signature& signature) { return make_onnx(signature, false); }
-Result<std::unique_ptr<Kernel>> make_conv_transpose(const Signature& signature) {
-  return make_onnx(signature, true);
 }
 
 /// Packed inputs: target's gradient, source, weights.
-Result<std::unique_ptr<Kernel>> make_gradients(const Signature& signature, const Window& window,
-                                               bool transposed, const std::vector<bool>& mask) {
+Made make_gradients(const Signature& signature, const Window& window, bool transposed,
+                    const std::vector<bool>& mask) {
   const Operand &gradient = signature.inputs[0], &in = signature.inputs[1], &weights = signature.inputs[2];
   const Operand &source = transposed ? gradient : in, &target = transposed ? in : gradient;
   if (auto error = misfit(signature, source, weights, target, window, transposed)) return *error;
   Convolution shape = convolution_of(source, weights, target, window);
-  ConvolutionBackward::Parts parts;
-  parts.transposed = transposed;
-  parts.bias_in_weights = mask[1] && mask[2] && !transposed;
-  if (mask[2] && !parts.bias_in_weights) {
+  Gradients gradients{.transposed = transposed};
+  gradients.bias_in_weights = mask[1] && mask[2] && !transposed;
+  if (mask[2] && !gradients.bias_in_weights) {
     if (gradient.dtype != DType::kF32) return unsupported(signature, "expected a bias of dtype f32");
-    parts.bias_alone = Planes{gradient};
+    gradients.bias_alone = Planes{gradient};
   }
-  if (mask[0]) {
-    auto program =
-        onednn::convolution(shape, transposed ? ConvolutionPass::kForward : ConvolutionPass::kBackwardData);
-    if (!program.ok()) return unsupported(signature, program.error().context);
-    parts.source = std::move(program).value();
-  }
-  if (mask[1]) {
-    shape.bias = parts.bias_in_weights;
-    auto program = onednn::convolution(shape, ConvolutionPass::kBackwardWeights);
-    if (!program.ok()) return unsupported(signature, program.error().context);
-    parts.weights = std::move(program).value();
-  }
-  return std::unique_ptr<Kernel>{std::make_unique<ConvolutionBackward>(std::move(parts))};
+  std::size_t bytes = 0;
+  const auto make = [&](ConvolutionPass pass, std::optional<onednn::Program>& to) -> Result<Unit> {
+    EMPLACE_TRY_ASSIGN(to, checked(signature, onednn::convolution(shape, pass)));
+    bytes = std::max(bytes, to->scratch_bytes());
+    return Unit{};
+  };
+  if (mask[0])
+    EMPLACE_TRY(
+        make(transposed ? ConvolutionPass::kForward : ConvolutionPass::kBackwardData, gradients.source));
+  shape.bias = gradients.bias_in_weights;
+  if (mask[1]) EMPLACE_TRY(make(ConvolutionPass::kBackwardWeights, gradients.weights));
+  return kernel_of(std::move(gradients), bytes);
 }
 
-Result<std::unique_ptr<Kernel>> make_backward(const Signature& signature) {
+Made make_backward(const Signature& signature) {
   if (signature.inputs.size() != 3 || signature.inputs[0].shape.size() < 3) {
     return unsupported(signature, "expected three inputs: target's gradient, source and weights");
   }
@@ -326,10 +286,10 @@ Result<std::unique_ptr<Kernel>> make_backward(const Signature& signature) {
 }
 
 constexpr KernelEntry kConvolutionKernels[] = {
-    {"aten::convolution", make_aten},
+    {"aten::convolution", make_convolution<Format::kAten>},
     {"aten::convolution_backward", make_backward},
-    {"Conv", make_conv},
-    {"ConvTranspose", make_conv_transpose},
+    {"Conv", make_convolution<Format::kOnnx>},
+    {"ConvTranspose", make_convolution<Format::kOnnxTransposed>},
 };
 
 }  // namespace

@@ -1,48 +1,16 @@
 // Matrix products: aten::mm, addmm, bmm; ONNX MatMul and Gemm. Operands are read in place if one of their
 // last two dimensions is dense, so a transposed operand costs nothing.
 #include <algorithm>
+#include <array>
+#include <optional>
 
+#include "executor/cpu/kernels/movement/copy_loop.h"
 #include "executor/cpu/onednn/onednn.h"
+#include "executor/cpu/onednn/program_kernel.h"
 #include "executor/cpu/packed_inputs.h"
-#include "executor/cpu/strided_copy.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cpu {
 namespace {
-
-/// A product with an optional addend. If the product cannot add it directly, it is copied to the target
-/// first.
-class MatMulKernel final : public Kernel {
- public:
-  MatMulKernel(onednn::Program product, std::optional<StridedCopy> seed)
-      : product_{std::move(product)}, seed_{std::move(seed)} {}
-  std::size_t scratch_bytes() const override { return product_.scratch_bytes(); }
-  /// Inputs: a, b (, addend).
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* scratch) const override {
-    if (seed_) seed_->run(inputs[2], outputs[0]);
-    product_.run(inputs, outputs, scratch);
-  }
-
- private:
-  const onednn::Program product_;
-  const std::optional<StridedCopy> seed_;
-};
-
-/// addmm has the addend as its first input.
-class AddFirst final : public Kernel {
- public:
-  explicit AddFirst(std::unique_ptr<Kernel> inner) : inner_{std::move(inner)} {}
-  std::size_t scratch_bytes() const override { return inner_->scratch_bytes(); }
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* scratch) const override {
-    const std::array ordered{inputs[1], inputs[2], inputs[0]};
-    inner_->run(ordered, outputs, scratch);
-  }
-
- private:
-  const std::unique_ptr<Kernel> inner_;
-};
 
 /// True if one of the last two dimensions is dense, the other does not overlap it, and no batch is
 /// repeated.
@@ -82,25 +50,16 @@ Operand transposed(Operand operand) {
   return operand;
 }
 
-/// `operand` broadcast to `shape`; empty if it does not fit.
-std::optional<Operand> broadcast(const Operand& operand, const std::vector<std::int64_t>& shape) {
-  if (operand.shape.size() > shape.size()) return std::nullopt;
-  Operand out{operand.dtype, shape, std::vector<std::int64_t>(shape.size(), 0)};
-  const std::size_t lead = shape.size() - operand.shape.size();
-  for (std::size_t d = 0; d < operand.shape.size(); ++d) {
-    if (operand.shape[d] == 1) continue;
-    if (operand.shape[d] != shape[lead + d]) return std::nullopt;
-    out.strides[lead + d] = operand.strides[d];
-  }
-  return out;
-}
-
 struct Scales {
   float alpha = 1, beta = 1;
 };
+Scales scales_of(Attributes& attributes) {
+  return {static_cast<float>(attributes.number("alpha", 1)),
+          static_cast<float>(attributes.number("beta", 1))};
+}
 
 /// Inputs: a [batch…, m, k], b [batch…, k, n] (, addend); all have the same rank except the addend.
-Result<std::unique_ptr<Kernel>> make_product(const Signature& signature, Scales scales) {
+Made make_product(const Signature& signature, Scales scales) {
   const Operand &a = signature.inputs[0], &b = signature.inputs[1], &target = signature.outputs[0];
   const std::size_t rank = target.shape.size();
   const bool ranks = rank >= 2 && a.shape.size() == rank && b.shape.size() == rank;
@@ -111,29 +70,34 @@ Result<std::unique_ptr<Kernel>> make_product(const Signature& signature, Scales 
   if (a.elements() == 0 || b.elements() == 0)
     return unsupported(signature, "empty matrices are not supported");
   onednn::MatMul product{.a = settled(a), .b = settled(b), .target = target, .alpha = scales.alpha};
-  std::optional<StridedCopy> seed;
+  std::optional<CopyLoop>
+      seed;  // An addend that the product cannot add itself is copied to the target first.
   if (signature.inputs.size() > 2 && scales.beta != 0) {
     const Operand& added = signature.inputs[2];
-    const auto repeated = broadcast(added, target.shape);
-    if (!repeated || added.dtype != target.dtype) {
+    const auto strides = broadcast_strides(added, target.shape);
+    if (!strides || added.dtype != target.dtype) {
       return unsupported(signature, "addend differs from the product in shape or dtype");
     }
-    const bool of_columns = rank == 2 && repeated->strides[0] == 0 && repeated->strides[1] == 1;
+    const bool of_columns = rank == 2 && (*strides)[0] == 0 && (*strides)[1] == 1;
     if (of_columns && scales.alpha == 1 && scales.beta == 1) {
       product.bias = Operand{added.dtype, {target.shape[1]}, {1}};
     } else {
-      seed.emplace(*repeated);
+      EMPLACE_TRY_ASSIGN(seed, CopyLoop::packing(signature, {added.dtype, target.shape, *strides}));
       product.accumulates = true;
       product.beta = scales.beta;
     }
   }
-  auto program = onednn::matmul(product);
-  if (!program.ok()) return unsupported(signature, program.error().context);
-  return std::unique_ptr<Kernel>{std::make_unique<MatMulKernel>(std::move(program).value(), std::move(seed))};
+  EMPLACE_TRY_ASSIGN(const auto program, checked(signature, onednn::matmul(product)));
+  return kernel_of(
+      [program, seed](const Pointers& memory) {
+        if (seed) seed->run(memory.outputs[0], memory.inputs[2]);
+        program.run(memory);
+      },
+      program.scratch_bytes());
 }
 
 /// Copies matrices that oneDNN does not accept; the addend may have any strides.
-Result<std::unique_ptr<Kernel>> make_with_copies(const Signature& signature, Scales scales) {
+Made make_with_copies(const Signature& signature, Scales scales) {
   Signature matrices = signature;
   if (signature.inputs.size() > 2) {
     // Only matrices are copied; the addend is read by strides.
@@ -147,36 +111,34 @@ Result<std::unique_ptr<Kernel>> make_with_copies(const Signature& signature, Sca
   return with_packed_inputs(matrices, make, is_dense_matrix);
 }
 
-Result<std::unique_ptr<Kernel>> make_plain(const Signature& signature) {  // mm, bmm
-  if (signature.inputs.size() != 2 || signature.outputs.size() != 1) {
-    return unsupported(signature, "expected two inputs and one output");
-  }
+Made make_plain(const Signature& signature) {  // mm, bmm
+  EMPLACE_TRY(expect(signature, {2, 2}));
   return make_with_copies(signature, {});
 }
 
-Result<std::unique_ptr<Kernel>> make_addmm(const Signature& signature) {
-  if (signature.inputs.size() != 3 || signature.outputs.size() != 1) {
-    return unsupported(signature, "expected three inputs and one output");
-  }
-  Attributes attributes{signature};
-  const Scales scales{static_cast<float>(attributes.number("alpha", 1)),
-                      static_cast<float>(attributes.number("beta", 1))};
-  if (attributes.fault()) return *attributes.fault();
+Made make_addmm(const Signature& signature) {
+  EMPLACE_TRY(expect(signature, {3, 3}));
+  EMPLACE_TRY_ASSIGN(const auto scales, read(signature, scales_of));
   Signature ordered = signature;
   std::rotate(ordered.inputs.begin(), ordered.inputs.begin() + 1, ordered.inputs.end());
   EMPLACE_TRY_ASSIGN(auto kernel, make_with_copies(ordered, scales));
-  return std::unique_ptr<Kernel>{std::make_unique<AddFirst>(std::move(kernel))};
+  const std::size_t bytes = kernel->scratch_bytes();
+  return kernel_of(
+      [inner = std::move(kernel)](const Pointers& memory) {  // The addend is the first input.
+        const std::array rotated{memory.inputs[1], memory.inputs[2], memory.inputs[0]};
+        inner->run({rotated, memory.outputs, memory.scratch});
+      },
+      bytes);
 }
 
-Result<std::unique_ptr<Kernel>> make_gemm(const Signature& signature) {
+Made make_gemm(const Signature& signature) {
   const std::size_t inputs = signature.inputs.size();
   if (inputs < 2 || inputs > 3 || signature.outputs.size() != 1 || signature.inputs[0].shape.size() != 2 ||
       signature.inputs[1].shape.size() != 2) {
     return unsupported(signature, "expected two matrices and an optional addend as inputs, and one output");
   }
   Attributes attributes{signature};
-  const Scales scales{static_cast<float>(attributes.number("alpha", 1)),
-                      static_cast<float>(attributes.number("beta", 1))};
+  const Scales scales = scales_of(attributes);
   Signature product = signature;
   if (attributes.flag("transA", false)) product.inputs[0] = transposed(product.inputs[0]);
   if (attributes.flag("transB", false)) product.inputs[1] = transposed(product.inputs[1]);
@@ -185,7 +147,7 @@ Result<std::unique_ptr<Kernel>> make_gemm(const Signature& signature) {
 }
 
 /// As numpy.matmul: vectors get a dimension, batches are broadcast.
-Result<std::unique_ptr<Kernel>> make_onnx_matmul(const Signature& signature) {
+Made make_onnx_matmul(const Signature& signature) {
   if (signature.inputs.size() != 2 || signature.outputs.size() != 1 || signature.inputs[0].shape.empty() ||
       signature.inputs[1].shape.empty()) {
     return unsupported(signature, "expected two non-scalar inputs and one output");
@@ -213,13 +175,15 @@ Result<std::unique_ptr<Kernel>> make_onnx_matmul(const Signature& signature) {
   }
   while (a.shape.size() < target.shape.size()) insert(a, 0);
   while (b.shape.size() < target.shape.size()) insert(b, 0);
-  target = packed(target);
+  target = packed(target.dtype, target.shape);
   return make_with_copies(product, {});
 }
 
 constexpr KernelEntry kMatmulKernels[] = {
-    {"aten::mm", make_plain},     {"aten::addmm", make_addmm}, {"aten::bmm", make_plain},
-    {"MatMul", make_onnx_matmul}, {"Gemm", make_gemm},
+    {"aten::mm aten::bmm", make_plain},
+    {"aten::addmm", make_addmm},
+    {"MatMul", make_onnx_matmul},
+    {"Gemm", make_gemm},
 };
 
 }  // namespace

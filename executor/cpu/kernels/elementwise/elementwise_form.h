@@ -34,12 +34,15 @@ struct ElementwiseForm {
   /// booleans.
   enum class Kind : std::uint8_t { kSame, kCompare };
 
-  std::string_view type;  ///< "type~word": the form for that attribute value, not a type of its own.
+  /// Separated by spaces. "type~word": the form for that attribute value, not a type of its own.
+  std::string_view types;
   std::size_t operands;
   Kind kind;
   const RowSet* (*rows)(DType compute);  ///< Null for unsupported dtypes.
   Scalar missing[2] = {};                ///< Values of operands 1 and 2 if they are not tensors.
   Scalar scalars[2] = {};
+
+  std::string_view first_type() const { return types.substr(0, types.find(' ')); }
 };
 
 std::span<const ElementwiseForm> unary_forms();
@@ -84,57 +87,43 @@ void ternary_row(std::int64_t n, std::byte* out, const std::byte* const* in, con
 template <class Op, class T>
 constexpr bool is_for = std::is_floating_point_v<T> ? Op::kFloats : Op::kIntegers;
 
-template <class Visit>
-const RowSet* by_dtype(DType compute, Visit visit) {
-  switch (compute) {
-    case DType::kF32:
-      return visit(float{});
-    case DType::kF64:
-      return visit(double{});
-    case DType::kI64:
-      return visit(std::int64_t{});
-    case DType::kI32:
-      return visit(std::int32_t{});
-    default:
+/// The rows that `make(T{})` returns for the compute dtype; null if Op does not support it.
+template <class Op, class Make>
+const RowSet* rows_by_dtype(DType compute, Make make) {
+  const auto rows = [&]<class T>(T of) -> const RowSet* {
+    if constexpr (is_for<Op, T>) {
+      return make(of);
+    } else {
       return nullptr;
-  }
+    }
+  };
+  return visit_dtype<float, double, std::int64_t, std::int32_t>(compute, static_cast<const RowSet*>(nullptr),
+                                                                rows);
 }
 
 template <class Op, bool Compare = false>
 const RowSet* unary_rows(DType compute) {
-  return by_dtype(compute, []<class T>(T) -> const RowSet* {
-    if constexpr (is_for<Op, T>) {
-      static constexpr RowSet kRows{{unary_row<Op, T, std::conditional_t<Compare, bool, T>>}};
-      return &kRows;
-    } else {
-      return nullptr;
-    }
+  return rows_by_dtype<Op>(compute, []<class T>(T) {
+    static constexpr RowSet kRows{{unary_row<Op, T, std::conditional_t<Compare, bool, T>>}};
+    return &kRows;
   });
 }
 
 template <class Op, bool Compare = false>
 const RowSet* binary_rows(DType compute) {
-  return by_dtype(compute, []<class T>(T) -> const RowSet* {
-    if constexpr (is_for<Op, T>) {
-      using R = std::conditional_t<Compare, bool, T>;
-      static constexpr RowSet kRows{{binary_row<Op, T, R, false, false>, binary_row<Op, T, R, true, false>,
-                                     binary_row<Op, T, R, false, true>}};
-      return &kRows;
-    } else {
-      return nullptr;
-    }
+  return rows_by_dtype<Op>(compute, []<class T>(T) {
+    using R = std::conditional_t<Compare, bool, T>;
+    static constexpr RowSet kRows{{binary_row<Op, T, R, false, false>, binary_row<Op, T, R, true, false>,
+                                   binary_row<Op, T, R, false, true>}};
+    return &kRows;
   });
 }
 
 template <class Op>
 const RowSet* ternary_rows(DType compute) {
-  return by_dtype(compute, []<class T>(T) -> const RowSet* {
-    if constexpr (is_for<Op, T>) {
-      static constexpr RowSet kRows{{ternary_row<Op, T>}};
-      return &kRows;
-    } else {
-      return nullptr;
-    }
+  return rows_by_dtype<Op>(compute, []<class T>(T) {
+    static constexpr RowSet kRows{{ternary_row<Op, T>}};
+    return &kRows;
   });
 }
 

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "executor/cpu/kernels/elementwise/elementwise_math.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cpu {
 namespace {
@@ -19,16 +18,17 @@ constexpr std::int64_t kSquareRows = 64, kSquareColumns = 64;
 
 class ElementwiseKernel final : public Kernel {
  public:
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* /*scratch*/) const override {
+  void run(const Pointers& memory) const override {
     const std::byte* in[3];
+    std::byte* const out = memory.outputs[0];
     for (std::size_t k = 0; k < operands_; ++k) {
-      in[k] = k < inputs.size() ? inputs[k] : reinterpret_cast<const std::byte*>(&constants_[k]);
+      in[k] =
+          k < memory.inputs.size() ? memory.inputs[k] : reinterpret_cast<const std::byte*>(&constants_[k]);
     }
     if (rows_ == 1 && !staged_) {
-      if (loop_.inner() > 0) row_(loop_.inner(), outputs[0], in, scalars_.data());
+      if (loop_.inner() > 0) row_(loop_.inner(), out, in, scalars_.data());
     } else if (rows_ > 0 && loop_.inner() > 0) {
-      staged_ ? run_tiles(outputs[0], in) : run_rows(outputs[0], in);
+      staged_ ? run_tiles(out, in) : run_rows(out, in);
     }
   }
 
@@ -118,7 +118,7 @@ Result<DType> compute_dtype(const Signature& signature, const ElementwiseForm& f
 
 /// The rows of the form, null if it has none for the dtype.
 const RowSet* rows_of(const ElementwiseForm& form, DType compute) {
-  const RowSet* wide = compute == DType::kF32 ? wide_rows(form.type) : nullptr;
+  const RowSet* wide = compute == DType::kF32 ? wide_rows(form.first_type()) : nullptr;
   return wide != nullptr ? wide : form.rows(compute);
 }
 
@@ -148,15 +148,11 @@ Result<Unit> ElementwiseKernel::bind_operands(const Signature& signature, const 
     if (!view) return unsupported(signature, fmt::format("input {} does not broadcast to the output", k));
     strides.push_back(*std::move(view));
     sizes.push_back(element_bytes(input.dtype));
-    if (convert_tile(input.dtype, compute) == nullptr) {
-      return unsupported(signature, "no kernel for " + std::string{dtype_name(input.dtype)});
-    }
+    if (convert_tile(input.dtype, compute) == nullptr) return unsupported(signature, input.dtype);
     in_place_[k] = input.dtype == output.dtype && input.shape == output.shape && input.is_packed();
   }
   if (attributes.fault()) return *attributes.fault();
-  const auto loop = collapse(output.shape, strides, sizes);
-  if (!loop) return unsupported(signature, "more than 8 dimensions remain after merging");
-  loop_ = *loop;
+  EMPLACE_TRY_ASSIGN(loop_, collapse(signature, output.shape, strides, sizes));
   operands_ = form.operands;
   compute_bytes_ = element_bytes(compute);
   return Unit{};
@@ -191,12 +187,7 @@ std::optional<std::size_t> ElementwiseKernel::choose_row(const Signature& signat
 
 /// Sets the tiles of staged operands: squares if one is transposed, with `along` as their rows.
 void ElementwiseKernel::set_tiles(std::optional<std::size_t> along) {
-  if (staged_ && loop_.dims == 1) {  // A row becomes a matrix with one row.
-    loop_.dims = 2;
-    loop_.move(0, 1);
-    loop_.extent[0] = 1;
-    for (auto& stride : loop_.stride) stride[0] = 0;
-  }
+  if (staged_ && loop_.dims == 1) loop_.add_row();
   if (staged_ && along) {
     loop_.move(*along, loop_.dims - 2);
     tile_rows_ = kSquareRows;
@@ -210,22 +201,7 @@ void ElementwiseKernel::set_tiles(std::optional<std::size_t> along) {
 
 }  // namespace
 
-std::optional<std::vector<std::int64_t>> broadcast_strides(const Operand& operand,
-                                                           const std::vector<std::int64_t>& shape) {
-  std::vector<std::int64_t> strides(shape.size(), 0);
-  if (operand.shape.size() > shape.size()) return std::nullopt;
-  const std::size_t skip = shape.size() - operand.shape.size();
-  for (std::size_t d = 0; d < operand.shape.size(); ++d) {
-    if (operand.shape[d] == shape[skip + d]) {
-      strides[skip + d] = operand.strides[d];
-    } else if (operand.shape[d] != 1) {
-      return std::nullopt;
-    }
-  }
-  return strides;
-}
-
-Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, const ElementwiseForm& form) {
+Made make_elementwise(const Signature& signature, const ElementwiseForm& form) {
   const std::size_t given = signature.inputs.size();
   if (signature.outputs.empty() || given == 0 || given > form.operands) {
     return unsupported(signature, fmt::format("{} inputs; expected 1 to {}", given, form.operands));
@@ -233,7 +209,7 @@ Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, con
   // Stage 1: the dtype to compute in, and the rows for it.
   EMPLACE_TRY_ASSIGN(const DType compute, compute_dtype(signature, form));
   const RowSet* rows = rows_of(form, compute);
-  if (rows == nullptr) return unsupported(signature, "no kernel for " + std::string{dtype_name(compute)});
+  if (rows == nullptr) return unsupported(signature, compute);
   auto kernel = std::make_unique<ElementwiseKernel>();
   // Stage 2: scalars, and the loop over all operands.
   EMPLACE_TRY(kernel->bind_operands(signature, form, compute));

@@ -6,12 +6,12 @@
 
 namespace emplace::cpu {
 
-/// The rows of a type for float32 on machines with AVX-512; results are bit-identical to AVX2 (tested).
-/// Null for memory-bound types and on other machines.
+/// The rows of a form, given its first type, for float32 on machines with AVX-512; results are bit-identical
+/// to AVX2 (tested). Null for memory-bound types and on other machines.
 const RowSet* wide_rows(std::string_view type);
 
 struct WideForm {
-  const char* type;
+  const char* type;  ///< The first one of the form.
   const RowSet* rows;
 };
 namespace detail {

@@ -38,12 +38,9 @@ constexpr ElementwiseForm kTernaryForms[] = {
     {"ApplyGradientDescent", 3, kSame, ternary_rows<SubtractProduct>},
     {"aten::lerp", 3, kSame, ternary_rows<Interpolate>, {{}, {"weight", 0.5}}},
     {"aten::where", 3, kSame, ternary_rows<Where>, {{"self", 0.5}, {"other", 0.5}}},
-    {"Where", 3, kSame, ternary_rows<Where>},
-    {"Select", 3, kSame, ternary_rows<Where>},
-    {"SelectV2", 3, kSame, ternary_rows<Where>},
+    {"Where Select SelectV2", 3, kSame, ternary_rows<Where>},
     {"aten::masked_fill", 3, kSame, ternary_rows<MaskedFill>, {{}, {"value", 0.5}}},
-    {"aten::clamp", 3, kSame, ternary_rows<Clamp>, {{"min", -kInfinity}, {"max", kInfinity}}},
-    {"Clip", 3, kSame, ternary_rows<Clamp>, {{"min", -kInfinity}, {"max", kInfinity}}},
+    {"aten::clamp Clip", 3, kSame, ternary_rows<Clamp>, {{"min", -kInfinity}, {"max", kInfinity}}},
 };
 
 }  // namespace

@@ -5,13 +5,11 @@
 
 #include "executor/cpu/kernel.h"
 #include "executor/cpu/kernels/movement/movement_kernel.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cpu {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
-using Made = Result<std::unique_ptr<Kernel>>;
 
 /// A slice along one dimension of a tensor: dimension, first element, step.
 struct SliceOf {
@@ -45,39 +43,32 @@ Box box_of(const SliceOf& slice, Shape strides) {
   return {std::move(strides), offset};
 }
 
-Result<Unit> expect_attributes(const Signature& signature) {
-  if (!signature.inputs.empty() && signature.outputs.size() == 1) return Unit{};
-  return unsupported(signature, "expected at least one input and one output");
-}
-
 Made slice(const Signature& signature) {
-  EMPLACE_TRY(expect_attributes(signature));
+  EMPLACE_TRY(expect(signature, {1}));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   EMPLACE_TRY_ASSIGN(const auto slice, read_slice(signature, in.shape, out.shape));
-  MovementBuilder builder{signature};
-  builder.copy(0, 0, out.shape, box_of(slice, in.strides), {out.strides});
-  return std::move(builder).finish();
+  return Movement{signature}.copy(0, 0, out.shape, box_of(slice, in.strides), {out.strides}).kernel();
 }
 
 Made slice_backward(const Signature& signature) {
-  EMPLACE_TRY(expect_attributes(signature));
+  EMPLACE_TRY(expect(signature, {1}));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   EMPLACE_TRY_ASSIGN(const auto slice, read_slice(signature, out.shape, in.shape));
-  MovementBuilder builder{signature};
+  Movement movement{signature};
   if (slice.step == 1) {
     Shape begin(out.shape.size(), 0), end = out.shape;
     begin[slice.dim] = slice.start;
     end[slice.dim] = slice.start + in.shape[slice.dim];
-    builder.fill_around(0, begin, end, 0);
+    movement.fill_around(0, begin, end, 0);
   } else {
-    builder.fill(0, 0);
+    movement.fill(0, 0);
   }
-  builder.copy(0, 0, in.shape, {in.strides}, box_of(slice, out.strides));
-  return std::move(builder).finish();
+  return movement.copy(0, 0, in.shape, {in.strides}, box_of(slice, out.strides)).kernel();
 }
 
-Made select_with(const Signature& signature, bool backward) {
-  EMPLACE_TRY(expect_attributes(signature));
+template <bool backward>
+Made select(const Signature& signature) {
+  EMPLACE_TRY(expect(signature, {1}));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   const Operand& whole = backward ? out : in;
   Operand part = backward ? in : out;
@@ -96,20 +87,13 @@ Made select_with(const Signature& signature, bool backward) {
       return unsupported(signature, "the other dimensions differ");
   }
   const Box box{whole.strides, index * whole.strides[dim]};
-  MovementBuilder builder{signature};
-  if (backward) {
-    Shape begin(whole.shape.size(), 0), end = whole.shape;
-    begin[dim] = index;
-    end[dim] = index + 1;
-    builder.fill_around(0, begin, end, 0);
-    builder.copy(0, 0, part.shape, {part.strides}, box);
-  } else {
-    builder.copy(0, 0, part.shape, box, {part.strides});
-  }
-  return std::move(builder).finish();
+  Movement movement{signature};
+  if (!backward) return movement.copy(0, 0, part.shape, box, {part.strides}).kernel();
+  Shape begin(whole.shape.size(), 0), end = whole.shape;
+  begin[dim] = index;
+  end[dim] = index + 1;
+  return movement.fill_around(0, begin, end, 0).copy(0, 0, part.shape, {part.strides}, box).kernel();
 }
-Made select(const Signature& signature) { return select_with(signature, false); }
-Made select_backward(const Signature& signature) { return select_with(signature, true); }
 
 /// Pads the input with `before[d]` elements of `value` in front; negative numbers crop. The end is filled
 /// up to the output's shape.
@@ -125,14 +109,11 @@ Made padded(const Signature& signature, std::size_t input, const Shape& before, 
     source.offset += (begin[d] - before[d]) * in.strides[d];
     target.offset += begin[d] * out.strides[d];
   }
-  MovementBuilder builder{signature};
-  builder.fill_around(0, begin, end, value);
-  builder.copy(input, 0, shape, source, target);
-  return std::move(builder).finish();
+  return Movement{signature}.fill_around(0, begin, end, value).copy(input, 0, shape, source, target).kernel();
 }
 
 Made constant_pad(const Signature& signature) {
-  EMPLACE_TRY(expect_attributes(signature));
+  EMPLACE_TRY(expect(signature, {1}));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   Attributes attributes{signature};
   const Shape pad = attributes.integers("pad");
@@ -152,7 +133,7 @@ Made constant_pad(const Signature& signature) {
 
 /// The pad sizes are values of an input and unknown; without `pads`, all padding is at the end.
 Made pad(const Signature& signature) {
-  EMPLACE_TRY(expect_attributes(signature));
+  EMPLACE_TRY(expect(signature, {1}));
   const std::size_t rank = signature.inputs[0].shape.size();
   Attributes attributes{signature};
   const std::string mode = attributes.word("mode", "constant");
@@ -168,31 +149,27 @@ Made pad(const Signature& signature) {
 
 /// The gradient of the slice is the last input. Its start is not recorded; 0 is assumed.
 Made strided_slice_backward(const Signature& signature) {
-  EMPLACE_TRY(expect_attributes(signature));
+  EMPLACE_TRY(expect(signature, {1}));
   const std::size_t input = signature.inputs.size() - 1;
   return padded(signature, input, Shape(signature.inputs[input].shape.size(), 0), 0);
 }
 /// Start and size are inputs; an unrecorded start is 0.
 Made box(const Signature& signature) {
-  EMPLACE_TRY(expect_attributes(signature));
-  Attributes attributes{signature};
-  const std::size_t rank = signature.inputs[0].shape.size();
+  EMPLACE_TRY(expect(signature, {1}));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   if (in.shape.size() != out.shape.size()) return unsupported(signature, "the dimensions differ");
-  for (std::size_t d = 0; d < rank; ++d) {
+  for (std::size_t d = 0; d < in.shape.size(); ++d) {
     if (out.shape[d] > in.shape[d]) return unsupported(signature, "slice exceeds the tensor");
   }
-  return padded(signature, 0, Shape(rank, 0), 0);
+  return padded(signature, 0, Shape(in.shape.size(), 0), 0);
 }
 
 /// Rearranges blocks of channels into blocks of pixels: reads [N, C, H, b, W, b] from the input in `order`.
 Made depth_to_space(const Signature& signature) {
-  EMPLACE_TRY(expect_attributes(signature));
+  EMPLACE_TRY(expect(signature, {1}));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
-  Attributes attributes{signature};
-  const bool channels_first =
-      signature.type == "aten::pixel_shuffle" || attributes.word("mode", "DCR") == "CRD";
-  if (attributes.fault()) return *attributes.fault();
+  EMPLACE_TRY_ASSIGN(const auto mode, read(signature, [](auto& of) { return of.word("mode", "DCR"); }));
+  const bool channels_first = signature.type == "aten::pixel_shuffle" || mode == "CRD";
   if (in.shape.size() != 4 || out.shape.size() != 4 || in.shape[2] < 1)
     return unsupported(signature, "expected 4 dimensions");
   const std::int64_t b = out.shape[2] / in.shape[2], channels = out.shape[1];
@@ -206,18 +183,14 @@ Made depth_to_space(const Signature& signature) {
   const std::int64_t by_channel = channels_first ? c * b * b : c;
   const std::int64_t by_row = channels_first ? c * b : c * channels * b,
                      by_column = channels_first ? c : c * channels;
-  MovementBuilder builder{signature};
-  builder.copy(0, 0, shape, {{in.strides[0], by_channel, in.strides[2], by_row, in.strides[3], by_column}},
-               {packed_strides(shape)});
-  return std::move(builder).finish();
+  const Box source{{in.strides[0], by_channel, in.strides[2], by_row, in.strides[3], by_column}};
+  return Movement{signature}.copy(0, 0, shape, source, {packed_strides(shape)}).kernel();
 }
 
 Made flip(const Signature& signature) {
-  EMPLACE_TRY(expect_attributes(signature));
+  EMPLACE_TRY(expect(signature, {1}));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
-  Attributes attributes{signature};
-  const Shape dims = attributes.integers("dims");
-  if (attributes.fault()) return *attributes.fault();
+  EMPLACE_TRY_ASSIGN(const Shape dims, read(signature, [](auto& of) { return of.integers("dims"); }));
   if (in.shape != out.shape) return unsupported(signature, "the shapes differ");
   Box source{in.strides};
   for (const std::int64_t entry : dims) {
@@ -225,26 +198,19 @@ Made flip(const Signature& signature) {
     source.offset += (in.shape[d] - 1) * source.strides[d];
     source.strides[d] = -source.strides[d];
   }
-  MovementBuilder builder{signature};
-  builder.copy(0, 0, out.shape, source, {out.strides});
-  return std::move(builder).finish();
+  return Movement{signature}.copy(0, 0, out.shape, source, {out.strides}).kernel();
 }
 
 constexpr KernelEntry kBoxKernels[] = {
-    {"aten::slice", slice},
-    {"aten::slice_copy", slice},
-    {"aten::narrow", slice},
+    {"aten::slice aten::slice_copy aten::narrow", slice},
     {"aten::slice_backward", slice_backward},
-    {"aten::select", select},
-    {"aten::select_copy", select},
-    {"aten::select_backward", select_backward},
+    {"aten::select aten::select_copy", select<false>},
+    {"aten::select_backward", select<true>},
     {"aten::constant_pad_nd", constant_pad},
     {"Pad", pad},
-    {"Slice", box},
-    {"StridedSlice", box},
+    {"Slice StridedSlice", box},
     {"StridedSliceGrad", strided_slice_backward},
-    {"DepthToSpace", depth_to_space},
-    {"aten::pixel_shuffle", depth_to_space},
+    {"DepthToSpace aten::pixel_shuffle", depth_to_space},
     {"aten::flip", flip},
 };
 

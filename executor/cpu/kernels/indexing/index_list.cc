@@ -2,26 +2,23 @@
 
 #include <vector>
 
-#include "executor/cpu/kernels/movement/movement_kernel.h"
-
 namespace emplace::cpu {
 
-std::optional<IndexList> IndexList::make(const Operand& indices) {
+Result<IndexList> IndexList::make(const Signature& signature, std::size_t input) {
+  const Operand& indices = signature.inputs[input];
   switch (indices.dtype) {
     case DType::kF32:
     case DType::kF64:
     case DType::kF16:
     case DType::kBF16:
-      return std::nullopt;
+      return unsupported(signature, "expected integer indices");
     default:
       break;
   }
   const std::vector<std::int64_t> strides[] = {packed_strides(indices.shape), indices.strides};
   const std::int64_t sizes[] = {sizeof(std::int64_t), element_bytes(indices.dtype)};
-  const auto loop = collapse(indices.shape, strides, sizes);
-  if (!loop) return std::nullopt;
   IndexList list;
-  list.loop_ = *loop;
+  EMPLACE_TRY_ASSIGN(list.loop_, collapse(signature, indices.shape, strides, sizes));
   list.convert_ = convert_tile(indices.dtype, DType::kI64);
   return list;
 }

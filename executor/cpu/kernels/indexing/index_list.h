@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "executor/cpu/kernel.h"
@@ -23,8 +22,8 @@ inline std::int64_t within(std::int64_t index, std::int64_t limit) {
 /// Immutable. load(): any thread.
 class IndexList {
  public:
-  /// Empty if the operand is of floating point or has too many unmergeable dimensions.
-  static std::optional<IndexList> make(const Operand& indices);
+  /// Errors: kUnsupported if the input is of floating point or has too many unmergeable dimensions.
+  static Result<IndexList> make(const Signature& signature, std::size_t input);
 
   std::int64_t size() const { return loop_.elements(); }
   std::size_t bytes() const { return static_cast<std::size_t>(size()) * sizeof(std::int64_t); }

@@ -1,44 +1,38 @@
 /// Gathers and scatters single elements by index. Repeated indices are processed in row-major order.
-#include "executor/cpu/kernels/indexing/scatter.h"
-
-#include <algorithm>
 #include <string>
 
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/kernels/indexing/index_list.h"
 #include "executor/cpu/kernels/movement/movement_kernel.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cpu {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
-using Made = Result<std::unique_ptr<Kernel>>;
 
 enum class Put : std::uint8_t { kTake, kWrite, kAdd };
 
 /// `index` selects along one dimension of the table; the other dimensions match.
 /// kTake: out[i] = table[i with index[i]];   else: out = table; out[i with index[i]] = or += source[i]
 template <class T>
-class ElementKernel final : public Kernel {
- public:
-  std::size_t scratch_bytes() const override { return indices.bytes(); }
-
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* scratch) const override {
-    const auto index = indices.load(inputs[1], scratch);
-    const std::byte* source = inputs.size() > 2 ? inputs[2] : reinterpret_cast<const std::byte*>(&constant);
-    if (put != Put::kTake) whole.run(outputs[0], inputs[0]);
+struct Elements {
+  void operator()(const Pointers& memory) const {
+    const auto index = indices.load(memory.inputs[1], memory.scratch);
+    const std::byte* source =
+        memory.inputs.size() > 2 ? memory.inputs[2] : reinterpret_cast<const std::byte*>(&constant);
+    if (put != Put::kTake) whole.run(memory.outputs[0], memory.inputs[0]);
     Odometer<2> at{loop, loop.dims};
     for (const std::int64_t j : index) {
       const std::int64_t place = at.offset(0) + within(j, limit) * stride;
       const auto other = at.offset(1);
       at.step();
       if (put == Put::kTake) {
-        *reinterpret_cast<T*>(outputs[0] + other) = *reinterpret_cast<const T*>(inputs[0] + place);
+        *reinterpret_cast<T*>(memory.outputs[0] + other) =
+            *reinterpret_cast<const T*>(memory.inputs[0] + place);
         continue;
       }
       const T value = *reinterpret_cast<const T*>(source + other);
-      T& to = *reinterpret_cast<T*>(outputs[0] + place);
+      T& to = *reinterpret_cast<T*>(memory.outputs[0] + place);
       to = put == Put::kAdd ? static_cast<T>(to + value) : value;
     }
   }
@@ -53,12 +47,12 @@ class ElementKernel final : public Kernel {
 };
 
 template <class T>
-Made make_element(const Signature& signature, Put put, std::size_t axis) {
+Made make_elements(const Signature& signature, Put put, std::size_t axis) {
   const Operand &table = signature.inputs[0], &index = signature.inputs[1], &out = signature.outputs[0];
-  auto kernel = std::make_unique<ElementKernel<T>>();
   const Shape table_strides = put == Put::kTake ? table.strides : out.strides;
   std::vector<Shape> strides{table_strides, Shape(index.shape.size(), 0)};
   strides[0][axis] = 0;
+  std::uint64_t constant = 0;
   if (put == Put::kTake) {
     strides[1] = out.strides;
   } else if (signature.inputs.size() > 2) {
@@ -66,27 +60,22 @@ Made make_element(const Signature& signature, Put put, std::size_t axis) {
       return unsupported(signature, "source and indices differ in shape");
     strides[1] = signature.inputs[2].strides;
   } else {
-    Attributes attributes{signature};
-    kernel->constant = scalar_bits(out.dtype, attributes.number("value", 0.5));
-    if (attributes.fault()) return *attributes.fault();
+    EMPLACE_TRY_ASSIGN(const double value, read(signature, [](auto& of) { return of.number("value", 0.5); }));
+    constant = scalar_bits(out.dtype, value);
   }
   const std::int64_t size = element_bytes(out.dtype);
   const std::int64_t sizes[] = {size, size};
-  const auto indices = IndexList::make(index);
-  const auto loop = collapse(index.shape, strides, sizes);
-  const auto whole = CopyLoop::make(table.shape, {packed_strides(table.shape)}, {table.strides}, size);
-  if (!indices) return unsupported(signature, "expected integer indices");
-  if (!loop || !whole) return unsupported(signature, "more than 8 dimensions remain after merging");
-  kernel->put = put;
-  kernel->indices = *indices;
-  kernel->loop = *loop;
-  kernel->whole = *whole;
-  kernel->limit = table.shape[axis];
-  kernel->stride = table_strides[axis] * size;
-  return std::unique_ptr<Kernel>{std::move(kernel)};
+  EMPLACE_TRY_ASSIGN(const auto indices, IndexList::make(signature, 1));
+  EMPLACE_TRY_ASSIGN(const auto loop, collapse(signature, index.shape, strides, sizes));
+  EMPLACE_TRY_ASSIGN(const auto whole, CopyLoop::packing(signature, table));
+  return kernel_of(
+      Elements<T>{put, indices, loop, whole, table.shape[axis], table_strides[axis] * size, constant},
+      indices.bytes());
 }
 
-Made make_scatter(const Signature& signature, Put put) {
+template <Put kind>
+Made scatter(const Signature& signature) {
+  Put put = kind;
   if (signature.inputs.size() < 2 || signature.inputs.size() > 3 || signature.outputs.size() != 1) {
     return unsupported(signature,
                        "expected a tensor, indices and an optional source as inputs, and one output");
@@ -118,31 +107,16 @@ Made make_scatter(const Signature& signature, Put put) {
   if (differs(table) || (signature.inputs.size() > 2 && differs(signature.inputs[2]))) {
     return unsupported(signature, "dtypes differ");
   }
-  switch (out.dtype) {
-    case DType::kF32:
-      return make_element<float>(signature, put, *axis);
-    case DType::kF64:
-      return make_element<double>(signature, put, *axis);
-    case DType::kI64:
-      return make_element<std::int64_t>(signature, put, *axis);
-    case DType::kI32:
-      return make_element<std::int32_t>(signature, put, *axis);
-    case DType::kBool:
-    case DType::kU8:
-      if (put != Put::kAdd) return make_element<std::uint8_t>(signature, put, *axis);
-      break;
-    default:
-      break;
-  }
-  return unsupported(signature, "no kernel for " + std::string{dtype_name(out.dtype)});
+  if ((out.dtype == DType::kBool || out.dtype == DType::kU8) && put != Put::kAdd)
+    return make_elements<std::uint8_t>(signature, put, *axis);
+  return by_dtype<float, double, std::int64_t, std::int32_t>(
+      signature, out.dtype, [&]<class T>(T) { return make_elements<T>(signature, put, *axis); });
 }
-Made gather_elements(const Signature& signature) { return make_scatter(signature, Put::kTake); }
-Made scatter_write(const Signature& signature) { return make_scatter(signature, Put::kWrite); }
-Made scatter_add(const Signature& signature) { return make_scatter(signature, Put::kAdd); }
 
 constexpr KernelEntry kScatterKernels[] = {
-    {"aten::gather", gather_elements},  {"GatherElements", gather_elements}, {"aten::scatter", scatter_write},
-    {"ScatterElements", scatter_write}, {"aten::scatter_add", scatter_add},
+    {"aten::gather GatherElements", scatter<Put::kTake>},
+    {"aten::scatter ScatterElements", scatter<Put::kWrite>},
+    {"aten::scatter_add", scatter<Put::kAdd>},
 };
 
 }  // namespace

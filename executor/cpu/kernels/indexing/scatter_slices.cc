@@ -1,32 +1,25 @@
 /// Scatters slices: whole rows at positions given by an index or a tuple of indices, in row-major order.
-#include <cstring>
+#include <algorithm>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/kernels/indexing/index_list.h"
-#include "executor/cpu/kernels/indexing/scatter.h"
 #include "executor/cpu/kernels/movement/movement_kernel.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cpu {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
-using Made = Result<std::unique_ptr<Kernel>>;
 
 /// out = table; out[o, index[j], i] = or += alpha · rows[o, j, i]. A tuple of K indices selects a position
 /// in the first K dimensions.
 template <class T>
-class SlicesKernel final : public Kernel {
- public:
-  std::size_t scratch_bytes() const override { return indices.bytes(); }
-
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* scratch) const override {
-    const auto index = indices.load(inputs[1], scratch);
-    whole.run(outputs[0], inputs[0]);
-    T* out = reinterpret_cast<T*>(outputs[0]);
+struct Slices {
+  void operator()(const Pointers& memory) const {
+    const auto index = indices.load(memory.inputs[1], memory.scratch);
+    whole.run(memory.outputs[0], memory.inputs[0]);
+    T* out = memory.output<T>(0);
     const std::size_t tuple = limits.size(), places = tuple == 0 ? 0 : index.size() / tuple;
     // Visits outer dimensions, positions and slice: the elements of the rows in order.
     Odometer<1> row{rows, rows.dims};
@@ -37,7 +30,7 @@ class SlicesKernel final : public Kernel {
           place = place * limits[k] + within(index[j * tuple + k], limits[k]);
         T* to = out + place * slice;
         for (std::int64_t i = 0; i < slice; ++i, row.step()) {
-          const T x = *reinterpret_cast<const T*>(inputs[2] + row.offset(0));
+          const T x = *reinterpret_cast<const T*>(memory.inputs[2] + row.offset(0));
           to[i] = adds ? static_cast<T>(to[i] + alpha * x) : x;
         }
       }
@@ -53,72 +46,40 @@ class SlicesKernel final : public Kernel {
   T alpha = 1;
 };
 
-template <class T>
 Made make_slices(const Signature& signature, std::size_t axis, std::size_t tuple, bool adds) {
   const Operand &table = signature.inputs[0], &index = signature.inputs[1], &update = signature.inputs[2];
-  const std::int64_t size = element_bytes(table.dtype);
-  auto kernel = std::make_unique<SlicesKernel<T>>();
-  Attributes attributes{signature};
-  kernel->alpha = static_cast<T>(attributes.number("alpha", 1));
-  if (attributes.fault()) return *attributes.fault();
-  for (std::size_t d = 0; d < table.shape.size(); ++d) {
-    if (d < axis) {
-      kernel->outer *= table.shape[d];
-    } else if (d < axis + tuple) {
-      kernel->limits.push_back(table.shape[d]);
-      if (table.shape[d] == 0 && index.elements() > 0)
-        return unsupported(signature, "indices into an empty dimension");
-    } else {
-      kernel->slice *= table.shape[d];
-    }
-  }
-  const auto count = static_cast<std::int64_t>(tuple);
-  if (update.elements() != kernel->outer * (index.elements() / count) * kernel->slice ||
-      index.elements() % count != 0) {
-    return unsupported(signature, "updates and slices differ in size");
-  }
-  const auto indices = IndexList::make(index);
-  const auto whole = CopyLoop::make(table.shape, {packed_strides(table.shape)}, {table.strides}, size);
-  const auto rows = collapse(update.shape, {&update.strides, 1}, {&size, 1});
-  if (!indices) return unsupported(signature, "expected integer indices");
-  if (!whole || !rows) return unsupported(signature, "more than 8 dimensions remain after merging");
-  kernel->indices = *indices;
-  kernel->whole = *whole;
-  kernel->rows = *rows;
-  kernel->adds = adds;
-  return std::unique_ptr<Kernel>{std::move(kernel)};
-}
-
-Made make_slices(const Signature& signature, std::size_t axis, std::size_t tuple, bool adds) {
-  const Operand &table = signature.inputs[0], &out = signature.outputs[0];
-  if (tuple == 0 || axis + tuple > table.shape.size())
-    return unsupported(signature, "indices have too many dimensions");
-  if (out.shape != table.shape || out.dtype != table.dtype || signature.inputs[2].dtype != out.dtype) {
+  const Operand& out = signature.outputs[0];
+  const Shape& shape = table.shape;
+  const std::size_t end = axis + tuple;
+  if (tuple == 0 || end > shape.size()) return unsupported(signature, "indices have too many dimensions");
+  if (out.shape != shape || out.dtype != table.dtype || update.dtype != out.dtype) {
     return unsupported(signature, "output differs from the table, or updates differ in dtype");
   }
-  switch (out.dtype) {
-    case DType::kF32:
-      return make_slices<float>(signature, axis, tuple, adds);
-    case DType::kF64:
-      return make_slices<double>(signature, axis, tuple, adds);
-    case DType::kI64:
-      return make_slices<std::int64_t>(signature, axis, tuple, adds);
-    default:
-      return unsupported(signature, "no kernel for " + std::string{dtype_name(out.dtype)});
+  EMPLACE_TRY_ASSIGN(const double alpha, read(signature, [](auto& of) { return of.number("alpha", 1); }));
+  const std::span dims{shape};
+  const auto limits = dims.subspan(axis, tuple);
+  if (std::ranges::count(limits, 0) > 0 && index.elements() > 0)
+    return unsupported(signature, "indices into an empty dimension");
+  const std::int64_t outer = count_of(dims.first(axis)), slice = count_of(dims.subspan(end));
+  const auto count = static_cast<std::int64_t>(tuple), size = element_bytes(table.dtype);
+  if (update.elements() != outer * (index.elements() / count) * slice || index.elements() % count != 0) {
+    return unsupported(signature, "updates and slices differ in size");
   }
-}
-
-Result<Unit> expect_inputs(const Signature& signature) {
-  if (signature.inputs.size() == 3 && signature.outputs.size() == 1) return Unit{};
-  return unsupported(signature, "expected a table, indices and updates as inputs, and one output");
+  EMPLACE_TRY_ASSIGN(const auto indices, IndexList::make(signature, 1));
+  EMPLACE_TRY_ASSIGN(const auto whole, CopyLoop::packing(signature, table));
+  EMPLACE_TRY_ASSIGN(const auto rows, collapse(signature, update.shape, {&update.strides, 1}, {&size, 1}));
+  return by_dtype<float, double, std::int64_t>(signature, out.dtype, [&]<class T>(T) -> Made {
+    return kernel_of(Slices<T>{indices, whole, rows, Shape(limits.begin(), limits.end()), outer, slice, adds,
+                               static_cast<T>(alpha)},
+                     indices.bytes());
+  });
 }
 
 /// The last dimension of the indices is a tuple.
 Made scatter_nd(const Signature& signature) {
-  EMPLACE_TRY(expect_inputs(signature));
-  Attributes attributes{signature};
-  const std::string reduction = attributes.word("reduction", "none");
-  if (attributes.fault()) return *attributes.fault();
+  EMPLACE_TRY(expect(signature, {3, 3}));
+  EMPLACE_TRY_ASSIGN(const auto reduction,
+                     read(signature, [](auto& of) { return of.word("reduction", "none"); }));
   if (reduction != "none" && reduction != "add") return unsupported(signature, "reduction " + reduction);
   const Shape& index = signature.inputs[1].shape;
   if (index.empty() || index.back() < 1)
@@ -126,22 +87,20 @@ Made scatter_nd(const Signature& signature) {
   return make_slices(signature, 0, static_cast<std::size_t>(index.back()), reduction == "add");
 }
 
-Made index_along(const Signature& signature, bool adds) {
-  EMPLACE_TRY(expect_inputs(signature));
+template <bool adds>
+Made index_along(const Signature& signature) {
+  EMPLACE_TRY(expect(signature, {3, 3}));
   Attributes attributes{signature};
   EMPLACE_TRY_ASSIGN(const auto axis,
                      dimension(signature, attributes.integer("dim", 0), signature.inputs[0].shape.size()));
   if (attributes.fault()) return *attributes.fault();
   return make_slices(signature, axis, 1, adds);
 }
-Made index_add(const Signature& signature) { return index_along(signature, true); }
-Made index_copy(const Signature& signature) { return index_along(signature, false); }
 
 constexpr KernelEntry kSliceKernels[] = {
     {"ScatterND", scatter_nd},
-    {"aten::index_add", index_add},
-    {"aten::index_copy", index_copy},
-    {"ScatterAdd", index_add},
+    {"aten::index_add ScatterAdd", index_along<true>},
+    {"aten::index_copy", index_along<false>},
 };
 
 }  // namespace

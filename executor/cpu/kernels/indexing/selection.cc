@@ -1,21 +1,17 @@
 /// Ops along one dimension: argmax and argmin, cumulative sums, one-hot. Of equal elements the first wins.
-#include "executor/cpu/kernels/indexing/selection.h"
-
-#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/kernels/elementwise/elementwise_kernel.h"
 #include "executor/cpu/kernels/indexing/index_list.h"
 #include "executor/cpu/kernels/movement/movement_kernel.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cpu {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
-using Made = Result<std::unique_ptr<Kernel>>;
 
 /// A dimension of the input, and the loop over the other dimensions. Operand 0 is the input, 1 and 2 are
 /// the outputs.
@@ -49,83 +45,57 @@ Result<Lines> lines_of(const Signature& signature, std::size_t axis, bool keeps)
     strides.push_back(std::move(out_strides));
     sizes.push_back(element_bytes(out.dtype));
   }
-  const auto loop = collapse(shape, strides, sizes);
-  if (!loop) return unsupported(signature, "more than 8 dimensions remain after merging");
-  lines.loop = *loop;
+  EMPLACE_TRY_ASSIGN(lines.loop, collapse(signature, shape, strides, sizes));
   return lines;
 }
 
+/// Index of the largest or smallest element of each line, in the last output; before it, if there are two
+/// outputs, the element.
 template <class T, bool Largest>
-class PlaceKernel final : public Kernel {
- public:
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* /*scratch*/) const override {
-    Odometer<3> at{lines.loop, lines.loop.dims};
-    const std::int64_t count = lines.loop.elements();
-    for (std::int64_t o = 0; o < count; ++o, at.step()) {
-      const std::byte* line = inputs[0] + at.offset(0);
-      T best = *reinterpret_cast<const T*>(line);
-      std::int64_t place = 0;
-      // NaN compares as the largest and stops the search.
-      for (std::int64_t i = 1; i < lines.length && best == best; ++i) {
-        const T x = *reinterpret_cast<const T*>(line + i * lines.stride);
-        if (Largest ? !(x <= best) : !(x >= best)) best = x, place = i;
-      }
-      if (with_values) *reinterpret_cast<T*>(outputs[0] + at.offset(1)) = best;
-      *reinterpret_cast<std::int64_t*>(outputs[with_values ? 1 : 0] + at.offset(with_values ? 2 : 1)) = place;
+void find_places(const Lines& lines, const Pointers& memory) {
+  const std::size_t last = memory.outputs.size() - 1;
+  Odometer<3> at{lines.loop, lines.loop.dims};
+  const std::int64_t count = lines.loop.elements();
+  for (std::int64_t o = 0; o < count; ++o, at.step()) {
+    const std::byte* line = memory.inputs[0] + at.offset(0);
+    T best = *reinterpret_cast<const T*>(line);
+    std::int64_t place = 0;
+    // NaN compares as the largest and stops the search.
+    for (std::int64_t i = 1; i < lines.length && best == best; ++i) {
+      const T x = *reinterpret_cast<const T*>(line + i * lines.stride);
+      if (Largest ? !(x <= best) : !(x >= best)) best = x, place = i;
     }
+    if (last == 1) *reinterpret_cast<T*>(memory.outputs[0] + at.offset(1)) = best;
+    *reinterpret_cast<std::int64_t*>(memory.outputs[last] + at.offset(last + 1)) = place;
   }
-  Lines lines;
-  bool with_values = false;
-};
-
-template <class T>
-class RunningSumKernel final : public Kernel {
- public:
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* /*scratch*/) const override {
-    using Total = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
-    Odometer<2> at{lines.loop, lines.loop.dims};
-    const std::int64_t count = lines.loop.elements();
-    for (std::int64_t o = 0; o < count; ++o, at.step()) {
-      Total total{};
-      for (std::int64_t i = 0; i < lines.length; ++i) {
-        total += static_cast<Total>(*reinterpret_cast<const T*>(inputs[0] + at.offset(0) + i * lines.stride));
-        *reinterpret_cast<T*>(outputs[0] + at.offset(1) + i * lines.out_stride) = static_cast<T>(total);
-      }
-    }
-  }
-  Lines lines;
-};
-
-Result<std::size_t> axis_of(const Signature& signature, std::int64_t fallback) {
-  Attributes attributes{signature};
-  const std::int64_t dim = attributes.integer("dim", attributes.integer("axis", fallback));
-  if (attributes.fault()) return *attributes.fault();
-  return dimension(signature, dim, signature.inputs[0].shape.size());
 }
 
-template <class Visit>
-Made by_dtype(const Signature& signature, Visit visit) {
-  switch (signature.inputs[0].dtype) {
-    case DType::kF32:
-      return visit(float{});
-    case DType::kF64:
-      return visit(double{});
-    case DType::kI64:
-      return visit(std::int64_t{});
-    case DType::kI32:
-      return visit(std::int32_t{});
-    default:
-      return unsupported(signature, "no kernel for " + std::string{dtype_name(signature.inputs[0].dtype)});
+template <class T>
+void add_up(const Lines& lines, const Pointers& memory) {
+  using Total = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
+  Odometer<2> at{lines.loop, lines.loop.dims};
+  const std::int64_t count = lines.loop.elements();
+  for (std::int64_t o = 0; o < count; ++o, at.step()) {
+    const std::byte* from = memory.inputs[0] + at.offset(0);
+    std::byte* to = memory.outputs[0] + at.offset(1);
+    Total total{};
+    for (std::int64_t i = 0; i < lines.length; ++i) {
+      total += static_cast<Total>(*reinterpret_cast<const T*>(from + i * lines.stride));
+      *reinterpret_cast<T*>(to + i * lines.out_stride) = static_cast<T>(total);
+    }
   }
+}
+
+Result<std::size_t> axis_of(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const auto dim,
+                     read(signature, [](auto& of) { return of.integer("dim", of.integer("axis", 0)); }));
+  return dimension(signature, dim, signature.inputs[0].shape.size());
 }
 
 template <bool Largest>
 Made place(const Signature& signature) {
   const std::size_t outputs = signature.outputs.size();
-  if (signature.inputs.empty() || outputs == 0 || outputs > 2)
-    return unsupported(signature, "expected one input");
+  EMPLACE_TRY(expect(signature, {1}, outputs == 2 ? 2 : 1));
   Signature flat = signature;
   Operand& in = flat.inputs[0];
   const Attributes attributes{signature};
@@ -134,53 +104,45 @@ Made place(const Signature& signature) {
     in.shape = {in.elements()};
     in.strides = {1};
   }
-  EMPLACE_TRY_ASSIGN(const auto axis, axis_of(flat, 0));
+  EMPLACE_TRY_ASSIGN(const auto axis, axis_of(flat));
   if (in.shape[axis] == 0) return unsupported(signature, "the dimension is empty");
   if (flat.outputs.back().dtype != DType::kI64 || (outputs == 2 && flat.outputs[0].dtype != in.dtype)) {
     return unsupported(signature, "expected indices of dtype i64 and values of the input's dtype");
   }
   EMPLACE_TRY_ASSIGN(const auto lines, lines_of(flat, axis, false));
-  return by_dtype(flat, [&]<class T>(T) -> Made {
-    auto kernel = std::make_unique<PlaceKernel<T, Largest>>();
-    kernel->lines = lines;
-    kernel->with_values = outputs == 2;
-    return std::unique_ptr<Kernel>{std::move(kernel)};
+  return by_dtype<float, double, std::int64_t, std::int32_t>(signature, in.dtype, [&]<class T>(T) -> Made {
+    return kernel_of([lines](const Pointers& memory) { find_places<T, Largest>(lines, memory); });
   });
 }
 
 Made running_sum(const Signature& signature) {
-  if (signature.inputs.empty() || signature.outputs.size() != 1)
-    return unsupported(signature, "expected one input");
+  EMPLACE_TRY(expect(signature, {1}));
   Attributes attributes{signature};
   if (attributes.flag("exclusive", false) || attributes.flag("reverse", false)) {
     return unsupported(signature, "exclusive and reverse are not supported");
   }
   if (attributes.fault()) return *attributes.fault();
-  EMPLACE_TRY_ASSIGN(const auto axis, axis_of(signature, 0));
+  EMPLACE_TRY_ASSIGN(const auto axis, axis_of(signature));
   if (signature.inputs[0].dtype != signature.outputs[0].dtype)
     return unsupported(signature, "input and output differ in dtype");
   EMPLACE_TRY_ASSIGN(const auto lines, lines_of(signature, axis, true));
-  return by_dtype(signature, [&]<class T>(T) -> Made {
-    auto kernel = std::make_unique<RunningSumKernel<T>>();
-    kernel->lines = lines;
-    return std::unique_ptr<Kernel>{std::move(kernel)};
+  const DType dtype = signature.inputs[0].dtype;
+  return by_dtype<float, double, std::int64_t, std::int32_t>(signature, dtype, [&]<class T>(T) -> Made {
+    return kernel_of([lines](const Pointers& memory) { add_up<T>(lines, memory); });
   });
 }
 
 /// out[…, index] = on, all other elements off; the depth is the last dimension. ONNX passes both values as
 /// its third input.
-class OneHotKernel final : public Kernel {
- public:
-  std::size_t scratch_bytes() const override { return indices.bytes(); }
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* scratch) const override {
-    const auto index = indices.load(inputs[0], scratch);
+struct OneHot {
+  void operator()(const Pointers& memory) const {
+    const auto index = indices.load(memory.inputs[0], memory.scratch);
     std::uint64_t off = 0, on = one;
     if (reads_values) {
-      std::memcpy(&off, inputs[2], static_cast<std::size_t>(size));
-      std::memcpy(&on, inputs[2] + size, static_cast<std::size_t>(size));
+      std::memcpy(&off, memory.inputs[2], static_cast<std::size_t>(size));
+      std::memcpy(&on, memory.inputs[2] + size, static_cast<std::size_t>(size));
     }
-    std::byte* to = outputs[0];
+    std::byte* to = memory.outputs[0];
     for (const std::int64_t j : index) {
       const std::int64_t hot = within(j, depth);
       for (std::int64_t d = 0; d < depth; ++d, to += size) {
@@ -195,32 +157,25 @@ class OneHotKernel final : public Kernel {
 };
 
 Made one_hot(const Signature& signature) {
-  if (signature.inputs.empty() || signature.outputs.size() != 1)
-    return unsupported(signature, "expected one output");
+  EMPLACE_TRY(expect(signature, {1}));
   const Operand &index = signature.inputs[0], &out = signature.outputs[0];
   Shape lead = out.shape;
   if (lead.empty() || lead.back() == 0) return unsupported(signature, "the depth is missing");
   lead.pop_back();
-  Attributes attributes{signature};
-  const std::int64_t axis = attributes.integer("axis", -1);
-  if (attributes.fault()) return *attributes.fault();
+  EMPLACE_TRY_ASSIGN(const auto axis, read(signature, [](auto& of) { return of.integer("axis", -1); }));
   if (lead != index.shape || (axis != -1 && axis != static_cast<std::int64_t>(lead.size()))) {
     return unsupported(signature, "the depth is not the last dimension");
   }
-  const auto indices = IndexList::make(index);
-  if (!indices) return unsupported(signature, "expected integer indices");
-  auto kernel = std::make_unique<OneHotKernel>();
-  kernel->indices = *indices;
-  kernel->depth = out.shape.back();
-  kernel->size = element_bytes(out.dtype);
-  kernel->one = scalar_bits(out.dtype, 1);
-  if (kernel->one == 0) return unsupported(signature, "no kernel for " + std::string{dtype_name(out.dtype)});
-  kernel->reads_values = signature.inputs.size() == 3;
-  if (kernel->reads_values && (signature.inputs[2].dtype != out.dtype ||
-                               signature.inputs[2].elements() != 2 || !signature.inputs[2].is_packed())) {
+  EMPLACE_TRY_ASSIGN(const auto indices, IndexList::make(signature, 0));
+  const std::uint64_t one = scalar_bits(out.dtype, 1);
+  if (one == 0) return unsupported(signature, out.dtype);
+  const bool reads_values = signature.inputs.size() == 3;
+  if (reads_values && (signature.inputs[2].dtype != out.dtype || signature.inputs[2].elements() != 2 ||
+                       !signature.inputs[2].is_packed())) {
     return unsupported(signature, "expected two values of the output's dtype");
   }
-  return std::unique_ptr<Kernel>{std::move(kernel)};
+  return kernel_of(OneHot{indices, out.shape.back(), element_bytes(out.dtype), one, reads_values},
+                   indices.bytes());
 }
 
 /// Two outputs: extreme values and their indices. Two inputs: elementwise maximum or minimum. One of each:
@@ -237,10 +192,9 @@ Made extreme(const Signature& signature) {
 }
 
 constexpr KernelEntry kSelectionKernels[] = {
-    {"aten::argmax", place<true>}, {"ArgMax", place<true>},      {"aten::argmin", place<false>},
-    {"ArgMin", place<false>},      {"aten::max", extreme<true>}, {"aten::min", extreme<false>},
-    {"aten::cumsum", running_sum}, {"CumSum", running_sum},      {"aten::one_hot", one_hot},
-    {"OneHot", one_hot},
+    {"aten::argmax ArgMax", place<true>}, {"aten::argmin ArgMin", place<false>},
+    {"aten::max", extreme<true>},         {"aten::min", extreme<false>},
+    {"aten::cumsum CumSum", running_sum}, {"aten::one_hot OneHot", one_hot},
 };
 
 }  // namespace

@@ -31,31 +31,25 @@ void fill_row(std::byte* target, std::int64_t stride, std::int64_t count, std::u
 
 }  // namespace
 
-std::optional<CopyLoop> CopyLoop::make(const std::vector<std::int64_t>& shape, const Box& target,
-                                       const Box& source, std::int64_t element_bytes) {
+Result<CopyLoop> CopyLoop::make(const Signature& signature, std::span<const std::int64_t> shape,
+                                const Box& target, const Box& source, std::int64_t element_bytes) {
   const std::vector<std::int64_t> strides[] = {target.strides, source.strides};
   const std::int64_t sizes[] = {element_bytes, element_bytes};
-  auto loop = collapse(shape, strides, sizes);
-  if (!loop) return std::nullopt;
-  sort_by_target(*loop);
+  EMPLACE_TRY_ASSIGN(auto loop, collapse(signature, shape, strides, sizes));
+  sort_by_target(loop);
   CopyLoop copy;
-  copy.loop_ = merged(*loop);
+  copy.loop_ = merged(loop);
   StridedLoop& walk = copy.loop_;
   copy.target_offset_ = target.offset * element_bytes;
   copy.source_offset_ = source.offset * element_bytes;
   copy.copy_ = copy_tile(element_bytes);
   if (walk.stride[0][walk.dims - 1] != element_bytes) {  // Rows of one element.
-    if (walk.dims == StridedLoop::kMaxDims) return std::nullopt;
+    if (walk.dims == StridedLoop::kMaxDims) return too_many_dimensions(signature);
     walk.extent[walk.dims] = 1;
     for (auto& stride : walk.stride) stride[walk.dims] = element_bytes;
     ++walk.dims;
   }
-  if (walk.dims == 1) {
-    walk.dims = 2;
-    walk.move(0, 1);
-    walk.extent[0] = 1;
-    for (auto& stride : walk.stride) stride[0] = 0;
-  }
+  if (walk.dims == 1) walk.add_row();
   const std::int64_t inner = walk.inner_stride(1);
   std::size_t along = walk.dims;
   if (inner > element_bytes) {
@@ -69,6 +63,10 @@ std::optional<CopyLoop> CopyLoop::make(const std::vector<std::int64_t>& shape, c
     copy.transposed_ = true;
   }
   return copy;
+}
+
+Result<CopyLoop> CopyLoop::packing(const Signature& signature, const Operand& view) {
+  return make(signature, view.shape, {packed_strides(view.shape)}, {view.strides}, element_bytes(view.dtype));
 }
 
 void CopyLoop::run(std::byte* target, const std::byte* source) const {
@@ -101,12 +99,10 @@ void CopyLoop::run(std::byte* target, const std::byte* source) const {
   }
 }
 
-std::optional<FillLoop> FillLoop::make(const std::vector<std::int64_t>& shape, const Box& target,
-                                       std::int64_t element_bytes, std::uint64_t bits) {
-  auto loop = collapse(shape, {&target.strides, 1}, {&element_bytes, 1});
-  if (!loop) return std::nullopt;
+Result<FillLoop> FillLoop::make(const Signature& signature, std::span<const std::int64_t> shape,
+                                const Box& target, std::int64_t element_bytes, std::uint64_t bits) {
   FillLoop fill;
-  fill.loop_ = *loop;
+  EMPLACE_TRY_ASSIGN(fill.loop_, collapse(signature, shape, {&target.strides, 1}, {&element_bytes, 1}));
   fill.offset_ = target.offset * element_bytes;
   fill.element_bytes_ = element_bytes;
   fill.bits_ = bits;

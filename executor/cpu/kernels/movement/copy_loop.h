@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "executor/cpu/kernels/movement/strided_loop.h"
@@ -20,9 +19,11 @@ struct Box {
 /// Immutable. run(): any thread. The boxes must not overlap.
 class CopyLoop {
  public:
-  /// Empty if more than 8 dimensions remain after merging.
-  static std::optional<CopyLoop> make(const std::vector<std::int64_t>& shape, const Box& target,
-                                      const Box& source, std::int64_t element_bytes);
+  /// Errors: kUnsupported if more than 8 dimensions remain after merging.
+  static Result<CopyLoop> make(const Signature& signature, std::span<const std::int64_t> shape,
+                               const Box& target, const Box& source, std::int64_t element_bytes);
+  /// Packs the elements of a view. Errors: as make().
+  static Result<CopyLoop> packing(const Signature& signature, const Operand& view);
   /// Arguments: pointers to the first elements of the tensors.
   void run(std::byte* target, const std::byte* source) const;
 
@@ -36,9 +37,9 @@ class CopyLoop {
 /// Immutable. run(): any thread.
 class FillLoop {
  public:
-  /// `bits`: from scalar_bits(). Empty if more than 8 dimensions remain.
-  static std::optional<FillLoop> make(const std::vector<std::int64_t>& shape, const Box& target,
-                                      std::int64_t element_bytes, std::uint64_t bits);
+  /// `bits`: from scalar_bits(). Errors: kUnsupported if more than 8 dimensions remain.
+  static Result<FillLoop> make(const Signature& signature, std::span<const std::int64_t> shape,
+                               const Box& target, std::int64_t element_bytes, std::uint64_t bits);
   void run(std::byte* target) const;
 
  private:

@@ -4,39 +4,26 @@
 #include <string>
 
 #include "executor/cpu/kernel.h"
-#include "executor/cpu/kernels/elementwise/elementwise_kernel.h"
 #include "executor/cpu/kernels/movement/movement_kernel.h"
-#include "executor/cpu/kernels/pooling/resize.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cpu {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
-using Made = Result<std::unique_ptr<Kernel>>;
-
-Result<Unit> expect(const Signature& signature, std::size_t inputs, std::size_t outputs = 1) {
-  if (signature.inputs.size() >= inputs && signature.outputs.size() == outputs) return Unit{};
-  return unsupported(
-      signature, fmt::format("{} inputs and {} outputs", signature.inputs.size(), signature.outputs.size()));
-}
 
 /// Copies all elements in row-major order; the shape may change.
-Made copy_of(const Signature& signature, std::size_t input) {
-  EMPLACE_TRY(expect(signature, input + 1));
+template <std::size_t input>
+Made copy(const Signature& signature) {
+  EMPLACE_TRY(expect(signature, {input + 1}));
   const Operand& in = signature.inputs[input];
   if (in.elements() != signature.outputs[0].elements())
     return unsupported(signature, "element counts differ");
-  MovementBuilder builder{signature};
-  builder.copy(input, 0, in.shape, {in.strides}, {packed_strides(in.shape)});
-  return std::move(builder).finish();
+  return Movement{signature}.copy(input, 0, in.shape, {in.strides}, {packed_strides(in.shape)}).kernel();
 }
-Made copy(const Signature& signature) { return copy_of(signature, 0); }
-Made copy_second(const Signature& signature) { return copy_of(signature, 1); }
 
 /// Dimension d of the output is dimension order[d] of the input.
 Made permuted(const Signature& signature, const Shape& order) {
-  EMPLACE_TRY(expect(signature, 1));
+  EMPLACE_TRY(expect(signature, {1}));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   Box source;
   std::vector<bool> used(in.shape.size(), false);
@@ -50,12 +37,10 @@ Made permuted(const Signature& signature, const Shape& order) {
     used[d] = true;
     source.strides.push_back(in.strides[d]);
   }
-  MovementBuilder builder{signature};
-  builder.copy(0, 0, out.shape, source, {out.strides});
-  return std::move(builder).finish();
+  return Movement{signature}.copy(0, 0, out.shape, source, {out.strides}).kernel();
 }
 Made permute(const Signature& signature) {
-  EMPLACE_TRY(expect(signature, 1));
+  EMPLACE_TRY(expect(signature, {1}));
   Attributes attributes{signature};
   Shape reversed;
   for (std::size_t d = signature.inputs[0].shape.size(); d-- > 0;)
@@ -65,7 +50,7 @@ Made permute(const Signature& signature) {
   return permuted(signature, order);
 }
 Made transpose(const Signature& signature) {
-  EMPLACE_TRY(expect(signature, 1));
+  EMPLACE_TRY(expect(signature, {1}));
   Attributes attributes{signature};
   Shape order(signature.inputs[0].shape.size());
   for (std::size_t d = 0; d < order.size(); ++d) order[d] = static_cast<std::int64_t>(d);
@@ -79,18 +64,16 @@ Made transpose(const Signature& signature) {
 }
 
 Made expand(const Signature& signature) {
-  EMPLACE_TRY(expect(signature, 1));
+  EMPLACE_TRY(expect(signature, {1}));
   const Operand& out = signature.outputs[0];
   const auto strides = broadcast_strides(signature.inputs[0], out.shape);
   if (!strides) return unsupported(signature, "the input does not broadcast to the output");
-  MovementBuilder builder{signature};
-  builder.copy(0, 0, out.shape, {*strides}, {out.strides});
-  return std::move(builder).finish();
+  return Movement{signature}.copy(0, 0, out.shape, {*strides}, {out.strides}).kernel();
 }
 
 /// Repeats the whole input until the output's shape is filled.
 Made repeat(const Signature& signature) {
-  EMPLACE_TRY(expect(signature, 1));
+  EMPLACE_TRY(expect(signature, {1}));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   if (in.shape.size() > out.shape.size())
     return unsupported(signature, "output has fewer dimensions than the input");
@@ -108,16 +91,14 @@ Made repeat(const Signature& signature) {
     target.strides.insert(target.strides.end(), {out.strides[d] * one, out.strides[d]});
   }
   if (out.elements() == 0) shape = {0}, source.strides = target.strides = {1};
-  MovementBuilder builder{signature};
-  builder.copy(0, 0, shape, source, target);
-  return std::move(builder).finish();
+  return Movement{signature}.copy(0, 0, shape, source, target).kernel();
 }
 
 /// Concatenates inputs along a dimension; the other dimensions must match.
 Made joined(const Signature& signature, std::size_t count, std::int64_t dim) {
   const Operand& out = signature.outputs[0];
   EMPLACE_TRY_ASSIGN(const auto axis, dimension(signature, dim, out.shape.size()));
-  MovementBuilder builder{signature};
+  Movement movement{signature};
   std::int64_t at = 0;
   for (std::size_t k = 0; k < count; ++k) {
     const Operand& in = signature.inputs[k];
@@ -127,15 +108,15 @@ Made joined(const Signature& signature, std::size_t count, std::int64_t dim) {
       fits = d == axis ? at + in.shape[d] <= out.shape[d] : in.shape[d] == out.shape[d];
     }
     if (!fits) return unsupported(signature, fmt::format("input {} does not fit into the output", k));
-    builder.copy(k, 0, in.shape, {in.strides}, {out.strides, at * out.strides[axis]});
+    movement.copy(k, 0, in.shape, {in.strides}, {out.strides, at * out.strides[axis]});
     at += in.shape[axis];
   }
   if (out.elements() > 0 && at != out.shape[axis])
     return unsupported(signature, "the inputs do not fill the output");
-  return std::move(builder).finish();
+  return movement.kernel();
 }
 Made concatenate(const Signature& signature) {
-  EMPLACE_TRY(expect(signature, 1));
+  EMPLACE_TRY(expect(signature, {1}));
   Attributes attributes{signature};
   const Operand &first = signature.inputs[0], &out = signature.outputs[0];
   std::size_t count = signature.inputs.size();
@@ -151,10 +132,9 @@ Made concatenate(const Signature& signature) {
   return joined(signature, count, dim);
 }
 Made stack(const Signature& signature) {
-  EMPLACE_TRY(expect(signature, 1));
-  Attributes attributes{signature};
-  const std::int64_t dim = attributes.integer("dim", attributes.integer("axis", 0));
-  if (attributes.fault()) return *attributes.fault();
+  EMPLACE_TRY(expect(signature, {1}));
+  EMPLACE_TRY_ASSIGN(const auto dim,
+                     read(signature, [](auto& of) { return of.integer("dim", of.integer("axis", 0)); }));
   EMPLACE_TRY_ASSIGN(const auto axis, dimension(signature, dim, signature.outputs[0].shape.size()));
   Signature raised = signature;
   for (Operand& in : raised.inputs) {
@@ -166,9 +146,9 @@ Made stack(const Signature& signature) {
 }
 
 /// Splits the input into consecutive pieces along a dimension; `drop` removes the dimension.
-Made cut(const Signature& signature, bool drop) {
-  if (signature.inputs.empty() || signature.outputs.empty())
-    return unsupported(signature, "expected inputs and outputs");
+template <bool drop>
+Made split(const Signature& signature) {
+  EMPLACE_TRY(expect(signature, {1}, std::max<std::size_t>(signature.outputs.size(), 1)));
   Attributes attributes{signature};
   // TensorFlow passes the dimension first, as a scalar; it follows from the shapes.
   std::size_t input = 0;
@@ -186,7 +166,7 @@ Made cut(const Signature& signature, bool drop) {
     }
   }
   EMPLACE_TRY_ASSIGN(const auto axis, dimension(signature, dim, in.shape.size()));
-  MovementBuilder builder{signature};
+  Movement movement{signature};
   std::int64_t at = 0;
   for (std::size_t k = 0; k < signature.outputs.size(); ++k) {
     Shape shape = signature.outputs[k].shape;
@@ -198,81 +178,32 @@ Made cut(const Signature& signature, bool drop) {
       fits = d == axis ? at + shape[d] <= in.shape[d] : shape[d] == in.shape[d];
     }
     if (!fits) return unsupported(signature, fmt::format("output {} exceeds the input", k));
-    builder.copy(input, k, shape, {in.strides, at * in.strides[axis]}, {packed_strides(shape)});
+    movement.copy(input, k, shape, {in.strides, at * in.strides[axis]}, {packed_strides(shape)});
     at += shape[axis];
   }
-  return std::move(builder).finish();
+  return movement.kernel();
 }
-Made split(const Signature& signature) { return cut(signature, false); }
-Made unbind(const Signature& signature) { return cut(signature, true); }
 
 constexpr KernelEntry kMovementKernels[] = {
-    {"aten::clone", copy},
-    {"aten::contiguous", copy},
-    {"aten::detach", copy},
-    {"aten::alias", copy},
-    {"aten::lift_fresh_copy", copy},
-    {"aten::reshape", copy},
-    {"aten::view", copy},
-    {"aten::_unsafe_view", copy},
-    {"aten::_reshape_alias", copy},
-    {"aten::view_copy", copy},
-    {"aten::flatten", copy},
-    {"aten::squeeze", copy},
-    {"aten::unsqueeze", copy},
-    {"Identity", copy},
-    {"Reshape", copy},
-    {"Flatten", copy},
-    {"Squeeze", copy},
-    {"Unsqueeze", copy},
-    {"ExpandDims", copy},
-    {"StopGradient", copy},
-    {"PreventGradient", copy},
-    {"aten::copy", copy_second},
-    {"aten::copy_", copy_second},
-    {"Assign", copy_second},
-    {"aten::permute", permute},
-    {"aten::permute_copy", permute},
-    {"Transpose", permute},
-    {"aten::t", transpose},
-    {"aten::transpose", transpose},
-    {"aten::transpose_copy", transpose},
-    {"aten::expand", expand},
-    {"aten::expand_copy", expand},
-    {"Expand", expand},
-    {"BroadcastTo", expand},
-    {"aten::repeat", repeat},
-    {"aten::tile", repeat},
-    {"Tile", repeat},
-    {"aten::cat", concatenate},
-    {"Concat", concatenate},
-    {"ConcatV2", concatenate},
-    {"aten::stack", stack},
-    {"Pack", stack},
-    {"aten::split", split},
-    {"aten::unsafe_split", split},
-    {"aten::split_with_sizes", split},
-    {"aten::unsafe_split_with_sizes", split},
-    {"aten::chunk", split},
-    {"aten::unsafe_chunk", split},
-    {"Split", split},
-    {"SplitV", split},
-    {"aten::unbind", unbind},
-    {"Unpack", unbind},
+    {"aten::clone aten::contiguous aten::detach aten::alias aten::lift_fresh_copy aten::reshape aten::view "
+     "aten::_unsafe_view aten::_reshape_alias aten::view_copy aten::flatten aten::squeeze aten::unsqueeze "
+     "Identity Reshape Flatten Squeeze Unsqueeze ExpandDims StopGradient PreventGradient",
+     copy<0>},
+    {"aten::copy aten::copy_ Assign", copy<1>},
+    {"aten::permute aten::permute_copy Transpose", permute},
+    {"aten::t aten::transpose aten::transpose_copy", transpose},
+    {"aten::expand aten::expand_copy Expand BroadcastTo", expand},
+    {"aten::repeat aten::tile Tile", repeat},
+    {"aten::cat Concat ConcatV2", concatenate},
+    {"aten::stack Pack", stack},
+    {"aten::split aten::unsafe_split aten::split_with_sizes aten::unsafe_split_with_sizes aten::chunk "
+     "aten::unsafe_chunk Split SplitV",
+     split<false>},
+    {"aten::unbind Unpack", split<true>},
 };
 
 }  // namespace
 
-std::span<const KernelEntry> movement_kernels() {
-  static const std::vector<KernelEntry> table = [] {
-    std::vector<KernelEntry> all{std::begin(kMovementKernels), std::end(kMovementKernels)};
-    const auto boxes = box_kernels();
-    const auto resizes = resize_kernels();
-    all.insert(all.end(), boxes.begin(), boxes.end());
-    all.insert(all.end(), resizes.begin(), resizes.end());
-    return all;
-  }();
-  return table;
-}
+std::span<const KernelEntry> movement_kernels() { return kMovementKernels; }
 
 }  // namespace emplace::cpu

@@ -1,44 +1,47 @@
 #pragma once
 /// Copies boxes from inputs to outputs, and fills the space around them.
 
-#include <string_view>
+#include <optional>
+#include <vector>
 
 #include "executor/cpu/kernel.h"
 #include "executor/cpu/kernels/movement/copy_loop.h"
 
 namespace emplace::cpu {
 
-/// Collects the parts of a kernel; the first error is its result.
-class MovementBuilder {
+/// Collects the parts of a kernel; the first error is its result. `signature` must outlive it.
+class Movement {
  public:
-  explicit MovementBuilder(const Signature& signature);
+  explicit Movement(const Signature& signature) : signature_{signature} {}
 
   /// Copies input `input`, viewed as `shape` in box `source`, to box `target` of output `output`. Errors:
   /// different dtypes; too many dimensions.
-  void copy(std::size_t input, std::size_t output, const std::vector<std::int64_t>& shape, const Box& source,
-            const Box& target);
+  Movement& copy(std::size_t input, std::size_t output, const std::vector<std::int64_t>& shape,
+                 const Box& source, const Box& target);
   /// Fills output `output` outside the box [begin, end).
-  void fill_around(std::size_t output, const std::vector<std::int64_t>& begin,
-                   const std::vector<std::int64_t>& end, double value);
-  void fill(std::size_t output, double value);
-  Result<std::unique_ptr<Kernel>> finish() &&;
+  Movement& fill_around(std::size_t output, const std::vector<std::int64_t>& begin,
+                        const std::vector<std::int64_t>& end, double value);
+  Movement& fill(std::size_t output, double value);
+  Made kernel();
 
  private:
+  struct Copy {
+    std::size_t input, output;
+    CopyLoop loop;
+  };
+  struct Fill {
+    std::size_t output;
+    FillLoop loop;
+  };
   void fill_box(std::size_t output, const std::vector<std::int64_t>& shape, const Box& target, double value);
-  void fail(std::string_view what);
+  void fail(Error error);
 
   const Signature& signature_;
-  std::unique_ptr<class MovementKernel> kernel_;
+  std::vector<Copy> copies_;
+  std::vector<Fill> fills_;
   std::optional<Error> error_;
-
- public:
-  ~MovementBuilder();
 };
 
-std::vector<std::int64_t> packed_strides(const std::vector<std::int64_t>& shape);
-std::int64_t count_of(const std::vector<std::int64_t>& shape);  ///< Number of elements.
-/// Slices, pads and their backward: movement kernels in a separate file.
-std::span<const KernelEntry> box_kernels();
 /// A dimension; negative values count from the end. Errors: kUnsupported if out of range.
 Result<std::size_t> dimension(const Signature& signature, std::int64_t dim, std::size_t rank);
 

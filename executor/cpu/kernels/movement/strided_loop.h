@@ -4,9 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
+
+#include "base/result.h"
+#include "executor/kernel/signature.h"
 
 namespace emplace::cpu {
 
@@ -26,15 +28,18 @@ struct StridedLoop {
   std::int64_t elements() const { return rows() * inner(); }
   /// Moves dimension `from` to position `to`.
   void move(std::size_t from, std::size_t to);
+  /// Makes a matrix with one row of a loop with one dimension.
+  void add_row();
 };
 
 /// The loop over `shape`. Input: strides in elements, one list of dims per operand, and the element size of
-/// each operand [B]. Empty if more than kMaxDims dimensions remain.
-std::optional<StridedLoop> collapse(const std::vector<std::int64_t>& shape,
-                                    std::span<const std::vector<std::int64_t>> strides,
-                                    std::span<const std::int64_t> element_bytes);
+/// each operand [B]. Errors: kUnsupported if more than kMaxDims dimensions remain.
+Result<StridedLoop> collapse(const Signature& signature, std::span<const std::int64_t> shape,
+                             std::span<const std::vector<std::int64_t>> strides,
+                             std::span<const std::int64_t> element_bytes);
 /// Merges the dimensions of a loop again after they were reordered.
 StridedLoop merged(const StridedLoop& loop);
+Error too_many_dimensions(const Signature& signature);
 
 /// Iterates over the first `dims` dimensions of a loop and tracks the byte offset of each operand, without
 /// division.

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+
+#include "executor/cpu/kernel.h"
 
 namespace emplace::cpu {
 namespace {
@@ -108,27 +111,13 @@ void convert(const std::byte* source, std::int64_t row_stride, std::int64_t colu
   }
 }
 
-template <class To>
-LoadTile convert_to(DType from) {
-  switch (from) {
-    case DType::kF32:
-      return convert<float, To>;
-    case DType::kF64:
-      return convert<double, To>;
-    case DType::kI64:
-      return convert<std::int64_t, To>;
-    case DType::kI32:
-      return convert<std::int32_t, To>;
-    case DType::kI16:
-      return convert<std::int16_t, To>;
-    case DType::kI8:
-      return convert<std::int8_t, To>;
-    case DType::kU8:
-    case DType::kBool:
-      return convert<std::uint8_t, To>;
-    default:
-      return nullptr;
-  }
+/// As visit_dtype(), for all dtypes but f16 and bf16; booleans are bytes.
+template <class Value, class Visit>
+Value visit_element(DType dtype, Value otherwise, Visit visit) {
+  if (dtype == DType::kU8 || dtype == DType::kBool) return visit(std::uint8_t{});
+  if (dtype == DType::kI8) return visit(std::int8_t{});
+  if (dtype == DType::kI16) return visit(std::int16_t{});
+  return visit_dtype<float, double, std::int64_t, std::int32_t>(dtype, otherwise, visit);
 }
 
 }  // namespace
@@ -147,53 +136,27 @@ LoadTile copy_tile(std::int64_t element_bytes) {
 }
 
 LoadTile convert_tile(DType from, DType to) {
-  switch (to) {
-    case DType::kF32:
-      return from == to ? copy_tile(4) : convert_to<float>(from);
-    case DType::kF64:
-      return from == to ? copy_tile(8) : convert_to<double>(from);
-    case DType::kI64:
-      return from == to ? copy_tile(8) : convert_to<std::int64_t>(from);
-    case DType::kI32:
-      return from == to ? copy_tile(4) : convert_to<std::int32_t>(from);
-    default:
-      return nullptr;
-  }
+  return visit_dtype<float, double, std::int64_t, std::int32_t>(to, LoadTile{}, [&]<class To>(To) {
+    if (from == to) return copy_tile(element_bytes(to));
+    return visit_element(from, LoadTile{}, []<class From>(From) -> LoadTile { return convert<From, To>; });
+  });
 }
 
 std::uint64_t scalar_bits(DType dtype, double value) {
-  std::uint64_t bits = 0;
-  const auto put = [&bits](auto typed) { std::memcpy(&bits, &typed, sizeof typed); };
-  const auto whole = [value](double low, double high) { return std::clamp(value, low, high); };
-  switch (dtype) {
-    case DType::kF32:
-      put(static_cast<float>(value));
-      break;
-    case DType::kF64:
-      put(value);
-      break;
-    case DType::kI64:
-      put(static_cast<std::int64_t>(whole(-9.2e18, 9.2e18)));
-      break;
-    case DType::kI32:
-      put(static_cast<std::int32_t>(whole(-2147483648.0, 2147483647.0)));
-      break;
-    case DType::kI16:
-      put(static_cast<std::int16_t>(whole(-32768, 32767)));
-      break;
-    case DType::kI8:
-      put(static_cast<std::int8_t>(whole(-128, 127)));
-      break;
-    case DType::kU8:
-      put(static_cast<std::uint8_t>(whole(0, 255)));
-      break;
-    case DType::kBool:
-      put(value != 0);
-      break;
-    default:
-      break;
-  }
-  return bits;
+  if (dtype == DType::kBool) value = value != 0 ? 1 : 0;
+  return visit_element(dtype, std::uint64_t{0}, [&]<class T>(T) {
+    T typed = static_cast<T>(value);
+    if constexpr (std::is_same_v<T, std::int64_t>) {
+      typed = static_cast<T>(std::clamp(value, -9.2e18, 9.2e18));
+    } else if constexpr (std::is_integral_v<T>) {
+      using Limits = std::numeric_limits<T>;
+      typed = static_cast<T>(
+          std::clamp(value, static_cast<double>(Limits::min()), static_cast<double>(Limits::max())));
+    }
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &typed, sizeof typed);
+    return bits;
+  });
 }
 
 }  // namespace emplace::cpu

@@ -1,13 +1,12 @@
-#include "executor/cpu/kernels/normalisation/nll_loss.h"
-
+/// Negative log likelihood of target classes, and its gradient.
 #include <algorithm>
 
-#include "executor/kernel/attributes.h"
+#include "executor/cpu/kernel.h"
+#include "executor/cpu/packed_inputs.h"
 
 namespace emplace::cpu {
 namespace {
 
-using Made = Result<std::unique_ptr<Kernel>>;
 enum class Reduction : std::uint8_t { kNone = 0, kMean = 1, kSum = 2 };
 
 struct NllShape {
@@ -31,54 +30,35 @@ struct NllShape {
 };
 
 template <class T>
-class NllForward final : public Kernel {
- public:
-  explicit NllForward(NllShape shape) : shape_{shape} {}
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte*) const override {
-    const auto* source = reinterpret_cast<const T*>(inputs[0]);
-    const auto* chosen = reinterpret_cast<const std::int64_t*>(inputs[1]);
-    const auto* weights = shape_.weighted ? reinterpret_cast<const T*>(inputs[2]) : nullptr;
-    auto* loss = reinterpret_cast<T*>(outputs[0]);
-    auto* total = reinterpret_cast<T*>(outputs[1]);
-    double sum = 0, weight_sum = 0;  // Double: in float, the last of many equal terms would lose precision.
-    shape_.each(chosen, weights, [&](std::int64_t example, std::int64_t place, T weight) {
-      const T own = weight == 0 ? T{0} : -weight * source[place];
-      if (shape_.reduction == Reduction::kNone) loss[example] = own;
-      sum += own;
-      weight_sum += weight;
-    });
-    *total = shape_.reduction == Reduction::kNone ? T{0} : static_cast<T>(weight_sum);
-    if (shape_.reduction == Reduction::kSum) *loss = static_cast<T>(sum);
-    if (shape_.reduction == Reduction::kMean) *loss = static_cast<T>(sum / weight_sum);
-  }
-
- private:
-  const NllShape shape_;
-};
+void forward(const NllShape& shape, const Pointers& memory) {
+  const auto* source = memory.input<T>(0);
+  const auto* weights = shape.weighted ? memory.input<T>(2) : nullptr;
+  auto* loss = memory.output<T>(0);
+  double sum = 0, weight_sum = 0;  // Double: in float, the last of many equal terms would lose precision.
+  shape.each(memory.input<std::int64_t>(1), weights, [&](std::int64_t example, std::int64_t place, T weight) {
+    const T own = weight == 0 ? T{0} : -weight * source[place];
+    if (shape.reduction == Reduction::kNone) loss[example] = own;
+    sum += own;
+    weight_sum += weight;
+  });
+  *memory.output<T>(1) = shape.reduction == Reduction::kNone ? T{0} : static_cast<T>(weight_sum);
+  if (shape.reduction == Reduction::kSum) *loss = static_cast<T>(sum);
+  if (shape.reduction == Reduction::kMean) *loss = static_cast<T>(sum / weight_sum);
+}
 
 template <class T>
-class NllBackward final : public Kernel {
- public:
-  explicit NllBackward(NllShape shape) : shape_{shape} {}
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte*) const override {
-    const auto* gradient = reinterpret_cast<const T*>(inputs[0]);
-    const auto* chosen = reinterpret_cast<const std::int64_t*>(inputs[2]);
-    const auto* weights = shape_.weighted ? reinterpret_cast<const T*>(inputs[3]) : nullptr;
-    const T total = *reinterpret_cast<const T*>(inputs.back());
-    auto* target = reinterpret_cast<T*>(outputs[0]);
-    std::fill_n(target, shape_.batch * shape_.classes * shape_.inner, T{0});
-    shape_.each(chosen, weights, [&](std::int64_t example, std::int64_t place, T weight) {
-      if (weight == 0) return;
-      const T of_loss = shape_.reduction == Reduction::kNone ? gradient[example] : gradient[0];
-      target[place] = -weight * of_loss / (shape_.reduction == Reduction::kMean ? total : T{1});
-    });
-  }
-
- private:
-  const NllShape shape_;
-};
+void backward(const NllShape& shape, const Pointers& memory) {
+  const auto* gradient = memory.input<T>(0);
+  const auto* weights = shape.weighted ? memory.input<T>(3) : nullptr;
+  const T total = *memory.input<T>(memory.inputs.size() - 1);
+  auto* target = memory.output<T>(0);
+  std::fill_n(target, shape.batch * shape.classes * shape.inner, T{0});
+  shape.each(memory.input<std::int64_t>(2), weights, [&](std::int64_t example, std::int64_t place, T weight) {
+    if (weight == 0) return;
+    const T of_loss = shape.reduction == Reduction::kNone ? gradient[example] : gradient[0];
+    target[place] = -weight * of_loss / (shape.reduction == Reduction::kMean ? total : T{1});
+  });
+}
 
 /// Shapes: `source` [C], [N, C] or [N, C, …]; classes without C.
 Result<NllShape> shape_of(const Signature& signature, const Operand& source, const Operand& chosen) {
@@ -102,16 +82,15 @@ Result<NllShape> shape_of(const Signature& signature, const Operand& source, con
   return shape;
 }
 
-template <template <class> class Loop>
-Made of_dtype(const Signature& signature, const NllShape& shape) {
+/// Calls `make(T{})` for the dtype of the outputs.
+template <class Make>
+Made of_dtype(const Signature& signature, Make make) {
   const DType dtype = signature.outputs[0].dtype;
   const auto fits = [dtype](const Operand& o) { return o.dtype == dtype || o.dtype == DType::kI64; };
   if (!std::ranges::all_of(signature.inputs, fits)) {
     return unsupported(signature, "inputs and outputs differ in dtype");
   }
-  if (dtype == DType::kF32) return std::unique_ptr<Kernel>{std::make_unique<Loop<float>>(shape)};
-  if (dtype == DType::kF64) return std::unique_ptr<Kernel>{std::make_unique<Loop<double>>(shape)};
-  return unsupported(signature, "dtype " + std::string{dtype_name(dtype)});
+  return by_dtype<float, double>(signature, dtype, make);
 }
 
 /// Whether the operand has the size of the loss or of its gradient.
@@ -119,27 +98,26 @@ bool is_loss(const Operand& operand, const NllShape& shape) {
   return operand.elements() == (shape.reduction == Reduction::kNone ? shape.batch * shape.inner : 1);
 }
 
-}  // namespace
-
-Made make_nll_loss(const Signature& signature) {
+/// Log probabilities [N, C, …], classes i64 [N, …] (, weights [C]) → loss, total weight. Packed. A class
+/// outside [0, C) is ignored.
+Made make_forward(const Signature& signature) {
   const std::size_t inputs = signature.inputs.size();
-  if (inputs < 2 || inputs > 3 || signature.outputs.size() != 2) {
-    return unsupported(signature, "wrong number of inputs or outputs");
-  }
+  EMPLACE_TRY(expect(signature, {2, 3}, 2));
   EMPLACE_TRY_ASSIGN(auto shape, shape_of(signature, signature.inputs[0], signature.inputs[1]));
   shape.weighted = inputs == 3;
   if ((shape.weighted && signature.inputs[2].elements() != shape.classes) ||
       !is_loss(signature.outputs[0], shape) || signature.outputs[1].elements() != 1) {
     return unsupported(signature, "weights, loss or total weight have the wrong size");
   }
-  return of_dtype<NllForward>(signature, shape);
+  return of_dtype(signature, [&]<class T>(T) -> Made {
+    return kernel_of([shape](const Pointers& memory) { forward<T>(shape, memory); });
+  });
 }
 
-Made make_nll_loss_backward(const Signature& signature) {
+/// Loss' gradient, log probabilities, classes (, weights), total weight → log probabilities' gradient.
+Made make_backward(const Signature& signature) {
   const std::size_t inputs = signature.inputs.size();
-  if (inputs < 4 || inputs > 5 || signature.outputs.size() != 1) {
-    return unsupported(signature, "wrong number of inputs or outputs");
-  }
+  EMPLACE_TRY(expect(signature, {4, 5}));
   EMPLACE_TRY_ASSIGN(auto shape, shape_of(signature, signature.inputs[1], signature.inputs[2]));
   shape.weighted = inputs == 5;
   if ((shape.weighted && signature.inputs[3].elements() != shape.classes) ||
@@ -147,7 +125,18 @@ Made make_nll_loss_backward(const Signature& signature) {
       signature.outputs[0].shape != signature.inputs[1].shape) {
     return unsupported(signature, "weights, loss or total weight have the wrong size");
   }
-  return of_dtype<NllBackward>(signature, shape);
+  return of_dtype(signature, [&]<class T>(T) -> Made {
+    return kernel_of([shape](const Pointers& memory) { backward<T>(shape, memory); });
+  });
 }
+
+constexpr KernelEntry kLossKernels[] = {
+    {"aten::nll_loss_forward aten::nll_loss2d_forward", packed_first<make_forward>},
+    {"aten::nll_loss_backward aten::nll_loss2d_backward", packed_first<make_backward>},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> loss_kernels() { return kLossKernels; }
 
 }  // namespace emplace::cpu

@@ -7,117 +7,93 @@
 
 #include "executor/cpu/kernels/normalisation/batch_norm.h"
 #include "executor/cpu/onednn/onednn.h"
+#include "executor/cpu/onednn/program_kernel.h"
 #include "executor/cpu/packed_inputs.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cpu {
 namespace {
 
 using onednn::Normalisation;
-using Made = Result<std::unique_ptr<Kernel>>;
 using Places = NormalisationPlaces;
 constexpr std::size_t kNone = Places::kNone;
 
-/// Source, … → target (, mean, inverse deviation).
-class Forward final : public Kernel {
- public:
-  Forward(onednn::Program program, Places places, bool fixed_statistics, std::int64_t statistics,
-          float epsilon)
-      : program_{std::move(program)},
-        places_{places},
-        fixed_statistics_{fixed_statistics},
-        statistics_{statistics},
-        epsilon_{epsilon} {}
+std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+std::size_t list_bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
 
-  /// Space for statistics that are not outputs of the op.
-  std::size_t scratch_bytes() const override { return room() * 2 + program_.scratch_bytes(); }
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* scratch) const override {
-    std::array<const std::byte*, 5> taken{inputs[0]};
-    std::size_t count = 1;
-    const auto take = [&](std::size_t place) {
-      if (place != kNone) taken[count++] = inputs[place];
-    };
-    if (fixed_statistics_) take(places_.mean), take(places_.variance);
-    take(places_.scale);
-    take(places_.shift);
-    const bool outputs_statistics = outputs.size() == 3;
-    const std::array<std::byte*, 3> given{outputs[0], outputs_statistics ? outputs[1] : scratch,
-                                          outputs_statistics ? outputs[2] : scratch + room()};
-    program_.run({taken.data(), count}, {given.data(), fixed_statistics_ ? 1u : 3u}, scratch + 2 * room());
-    if (!outputs_statistics) return;
-    auto* deviation = reinterpret_cast<float*>(outputs[2]);
-    if (fixed_statistics_) {
-      std::copy_n(inputs[places_.mean], statistics_ * sizeof(float), outputs[1]);
-      std::copy_n(inputs[places_.variance], statistics_ * sizeof(float), outputs[2]);
-    }
-    for (std::int64_t i = 0; i < statistics_; ++i) deviation[i] = 1 / std::sqrt(deviation[i] + epsilon_);
-  }
+/// Source, … → target (, mean, inverse deviation). The scratch has space for statistics that are not outputs
+/// of the op.
+Made forward_kernel(const onednn::Program& program, Places places, bool fixed_statistics,
+                    std::int64_t statistics, float epsilon) {
+  const std::size_t room = padded(list_bytes(statistics)), bytes = 2 * room + program.scratch_bytes();
+  return kernel_of(
+      [=](const Pointers& memory) {
+        std::array<const std::byte*, 5> taken{memory.inputs[0]};
+        std::size_t count = 1;
+        const auto take = [&](std::size_t place) {
+          if (place != kNone) taken[count++] = memory.inputs[place];
+        };
+        if (fixed_statistics) take(places.mean), take(places.variance);
+        take(places.scale);
+        take(places.shift);
+        const auto& outputs = memory.outputs;
+        const bool outputs_statistics = outputs.size() == 3;
+        const std::array<std::byte*, 3> given{outputs[0], outputs_statistics ? outputs[1] : memory.scratch,
+                                              outputs_statistics ? outputs[2] : memory.scratch + room};
+        program.run(
+            {{taken.data(), count}, {given.data(), fixed_statistics ? 1u : 3u}, memory.scratch + 2 * room});
+        if (!outputs_statistics) return;
+        auto* deviation = memory.output<float>(2);
+        if (fixed_statistics) {
+          std::copy_n(memory.inputs[places.mean], list_bytes(statistics), outputs[1]);
+          std::copy_n(memory.inputs[places.variance], list_bytes(statistics), outputs[2]);
+        }
+        for (std::int64_t i = 0; i < statistics; ++i) deviation[i] = 1 / std::sqrt(deviation[i] + epsilon);
+      },
+      bytes);
+}
 
- private:
-  std::size_t room() const { return (static_cast<std::size_t>(statistics_) * sizeof(float) + 63) / 64 * 64; }
-
-  const onednn::Program program_;
-  const Places places_;
-  const bool fixed_statistics_;
-  const std::int64_t statistics_;
-  const float epsilon_;
+struct BackwardOptions {
+  Places places;  ///< `variance` may be the inverse deviation.
+  bool inverse_deviation = true;
+  std::array<bool, 3> asked{};  ///< Gradients that are outputs.
+  std::int64_t statistics = 0, channels = 0;
+  std::size_t source_bytes = 0;
 };
 
 /// Target's gradient, source, … → the requested gradients of source, scale and shift.
-class Backward final : public Kernel {
- public:
-  struct Options {
-    Places places;  ///< `variance` may be the inverse deviation.
-    bool inverse_deviation = true;
-    std::array<bool, 3> asked{};  ///< Gradients that are outputs.
-    std::int64_t statistics = 0, channels = 0;
-    std::size_t source_bytes = 0;
-  };
-  Backward(onednn::Program program, Options options) : program_{std::move(program)}, options_{options} {}
-
-  std::size_t scratch_bytes() const override {
-    return padded(statistics_bytes()) + (options_.asked[0] ? 0 : padded(options_.source_bytes)) +
-           2 * padded(channel_bytes()) + program_.scratch_bytes();
-  }
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* scratch) const override {
-    const auto room = [&](std::size_t bytes) { return std::exchange(scratch, scratch + padded(bytes)); };
-    const std::byte* variance = inputs[options_.places.variance];
-    if (options_.inverse_deviation) {
-      auto* made = reinterpret_cast<float*>(room(statistics_bytes()));
-      const auto* inverse = reinterpret_cast<const float*>(variance);
-      for (std::int64_t i = 0; i < options_.statistics; ++i) made[i] = 1 / (inverse[i] * inverse[i]);
-      variance = reinterpret_cast<const std::byte*>(made);
-    }
-    std::array<const std::byte*, 6> taken{inputs[1], inputs[0], inputs[options_.places.mean], variance};
-    std::size_t reads = 4;
-    const bool affine = options_.places.scale != kNone;
-    if (affine) {
-      taken[reads++] = inputs[options_.places.scale];
-      taken[reads++] = inputs[options_.places.scale];  // Replaces the shift, which is not read.
-    }
-
-    std::array<std::byte*, 3> given{};
-    std::size_t writes = 0, next = 0;
-    given[writes++] = options_.asked[0] ? outputs[next++] : room(options_.source_bytes);
-    if (affine) {
-      given[writes++] = options_.asked[1] ? outputs[next++] : room(channel_bytes());
-      given[writes++] = options_.asked[2] ? outputs[next++] : room(channel_bytes());
-    }
-    program_.run({taken.data(), reads}, {given.data(), writes}, scratch);
-  }
-
- private:
-  static std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-  std::size_t statistics_bytes() const {
-    return static_cast<std::size_t>(options_.statistics) * sizeof(float);
-  }
-  std::size_t channel_bytes() const { return static_cast<std::size_t>(options_.channels) * sizeof(float); }
-
-  const onednn::Program program_;
-  const Options options_;
-};
+Made backward_kernel(const onednn::Program& program, BackwardOptions of) {
+  const std::size_t bytes = padded(list_bytes(of.statistics)) + (of.asked[0] ? 0 : padded(of.source_bytes)) +
+                            2 * padded(list_bytes(of.channels)) + program.scratch_bytes();
+  return kernel_of(
+      [=](const Pointers& memory) {
+        std::byte* scratch = memory.scratch;
+        const auto room = [&](std::size_t size) { return std::exchange(scratch, scratch + padded(size)); };
+        const std::byte* variance = memory.inputs[of.places.variance];
+        if (of.inverse_deviation) {
+          auto* made = reinterpret_cast<float*>(room(list_bytes(of.statistics)));
+          const auto* inverse = reinterpret_cast<const float*>(variance);
+          for (std::int64_t i = 0; i < of.statistics; ++i) made[i] = 1 / (inverse[i] * inverse[i]);
+          variance = reinterpret_cast<const std::byte*>(made);
+        }
+        std::array<const std::byte*, 6> taken{memory.inputs[1], memory.inputs[0],
+                                              memory.inputs[of.places.mean], variance};
+        std::size_t reads = 4;
+        const bool affine = of.places.scale != kNone;
+        if (affine) {
+          taken[reads++] = memory.inputs[of.places.scale];
+          taken[reads++] = memory.inputs[of.places.scale];  // Replaces the shift, which is not read.
+        }
+        std::array<std::byte*, 3> given{};
+        std::size_t writes = 0, next = 0;
+        const auto give = [&](bool asked, std::size_t size) {
+          given[writes++] = asked ? memory.outputs[next++] : room(size);
+        };
+        give(of.asked[0], of.source_bytes);
+        if (affine) give(of.asked[1], list_bytes(of.channels)), give(of.asked[2], list_bytes(of.channels));
+        program.run({{taken.data(), reads}, {given.data(), writes}, scratch});
+      },
+      bytes);
+}
 
 Error wrong_count(const Signature& signature) {
   return unsupported(signature, "wrong number of inputs or outputs");
@@ -157,10 +133,8 @@ Made finish_forward(const Signature& signature, const Normalisation& shape, cons
     return unsupported(signature, "output statistics do not match the source");
   }
   if (const auto norm = plane_norm(shape, places)) return make_plane_batch_norm(*norm);
-  auto program = onednn::normalise(shape);
-  if (!program.ok()) return unsupported(signature, program.error().context);
-  return std::unique_ptr<Kernel>{std::make_unique<Forward>(
-      std::move(program).value(), places, shape.fixed_statistics, statistics, shape.epsilon)};
+  EMPLACE_TRY_ASSIGN(const auto program, checked(signature, onednn::normalise(shape)));
+  return forward_kernel(program, places, shape.fixed_statistics, statistics, shape.epsilon);
 }
 
 Made finish_backward(const Signature& signature, Normalisation shape, const Places& places,
@@ -179,16 +153,14 @@ Made finish_backward(const Signature& signature, Normalisation shape, const Plac
   if (const auto norm = plane_norm(shape, places)) {
     return make_plane_batch_norm_backward(*norm, {mask[0], mask[1], mask[2]});
   }
-  Backward::Options options{
-      places,
-      !shape.fixed_statistics,
-      {mask[0], mask[1], mask[2]},
-      statistics,
-      channels,
-      static_cast<std::size_t>(shape.source.elements() * element_bytes(shape.source.dtype))};
-  auto program = onednn::normalise_backward(shape);
-  if (!program.ok()) return unsupported(signature, program.error().context);
-  return std::unique_ptr<Kernel>{std::make_unique<Backward>(std::move(program).value(), options)};
+  const BackwardOptions options{places,
+                                !shape.fixed_statistics,
+                                {mask[0], mask[1], mask[2]},
+                                statistics,
+                                channels,
+                                static_cast<std::size_t>(shape.source.bytes())};
+  EMPLACE_TRY_ASSIGN(const auto program, checked(signature, onednn::normalise_backward(shape)));
+  return backward_kernel(program, options);
 }
 
 /// Source (, scale, shift) (, running mean, running variance) → target, mean, inverse deviation. Running

@@ -2,23 +2,16 @@
 // indices, means, adaptive means, and their gradients.
 #include <algorithm>
 
-#include "executor/cpu/kernels/pooling/pooling_kernel.h"
+#include "executor/cpu/kernel.h"
+#include "executor/cpu/kernels/pooling/pooling_loops.h"
 #include "executor/cpu/onednn/onednn.h"
 #include "executor/cpu/onednn/program_kernel.h"
 #include "executor/cpu/packed_inputs.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cpu {
 namespace {
 
 using pooling::Axis;
-using pooling::EvenMean;
-using pooling::EvenMeanBackward;
-using pooling::make_loop;
-using pooling::Max;
-using pooling::MaxBackward;
-using pooling::Mean;
-using pooling::MeanBackward;
 using pooling::Shape;
 using Dims = std::vector<std::int64_t>;
 
@@ -111,15 +104,6 @@ Result<Shape> onnx_shape(const Signature& signature, Attributes& attributes) {
   return settled(signature, std::move(shape));
 }
 
-bool has(const Signature& signature, std::size_t inputs, std::size_t outputs) {
-  return signature.inputs.size() == inputs && signature.outputs.size() == outputs;
-}
-Error wrong_count(const Signature& signature) {
-  return unsupported(signature, "wrong number of inputs or outputs");
-}
-
-using Made = Result<std::unique_ptr<Kernel>>;
-
 /// The equivalent oneDNN program (three to six times as fast on one core). Empty for f64, and where the
 /// result differs: a window beyond the padding divides by less than its size.
 std::optional<onednn::Program> library_program(const Shape& shape, onednn::Pooling::Of of, DType dtype,
@@ -127,7 +111,7 @@ std::optional<onednn::Program> library_program(const Shape& shape, onednn::Pooli
   if (dtype != DType::kF32 && dtype != DType::kBF16) return std::nullopt;
   onednn::Pooling pooling{.of = of};
   const auto tensor = [&](std::int64_t rows, std::int64_t columns) {
-    return packed(Operand{dtype, {1, shape.planes, rows, columns}, {0, 0, 0, 0}});
+    return packed(dtype, {1, shape.planes, rows, columns});
   };
   pooling.source = tensor(shape.height.source, shape.width.source);
   pooling.target = tensor(shape.height.target, shape.width.target);
@@ -146,84 +130,159 @@ std::optional<onednn::Program> library_program(const Shape& shape, onednn::Pooli
   return std::move(program).value();
 }
 
-onednn::Pooling::Of mean_of(bool with_padding) {
-  return with_padding ? onednn::Pooling::Of::kMean : onednn::Pooling::Of::kMeanInside;
+/// Calls `make(T{})`, which makes the kernel for elements of type T.
+template <class Make>
+Made by_element(const Signature& signature, Make make) {
+  const DType dtype = signature.outputs[0].dtype;
+  if (signature.inputs[0].dtype != dtype) return unsupported(signature, "inputs and outputs differ in dtype");
+  // Reached for bf16 only if oneDNN refused it: older processors do not support bf16.
+  const std::string_view library = dtype == DType::kBF16 ? "oneDNN: " : "";
+  Made refused = unsupported(signature, std::string{library} + "dtype " + std::string{dtype_name(dtype)});
+  return visit_dtype<float, double>(dtype, std::move(refused), make);
 }
 
-Made make_mean_of(const Signature& signature, const Shape& shape, bool with_padding, std::int64_t divisor) {
-  const DType dtype = signature.outputs[0].dtype;
-  if (divisor == 0 && signature.inputs[0].dtype == dtype) {
-    if (auto program = library_program(shape, mean_of(with_padding), dtype, /*backward=*/false)) {
-      return program_kernel(signature, *std::move(program));
+/// Calls visit(number, source, target) for each plane. The source is input 0 and the target is output 0;
+/// backward it is the other way round.
+template <class T, bool backward, class Visit>
+void each_plane(const Shape& shape, const Pointers& memory, Visit visit) {
+  for (std::int64_t p = 0; p < shape.planes; ++p) {
+    const std::int64_t source = p * shape.source_plane(), target = p * shape.target_plane();
+    if constexpr (backward) {
+      visit(p, memory.output<T>(0) + source, memory.input<T>(0) + target);
+    } else {
+      visit(p, memory.input<T>(0) + source, memory.output<T>(0) + target);
     }
   }
-  return make_loop(signature, shape, [&]<class T>(T) { return Mean<T>{{shape, with_padding, divisor}}; });
+}
+
+/// The divisor of the sum at (y, x) is rows[y] · columns[x].
+template <class T>
+struct Divisors {
+  std::vector<T> rows, columns;
+  Divisors(const Shape& shape, bool with_padding, std::int64_t instead)
+      : rows(static_cast<std::size_t>(shape.height.target), static_cast<T>(instead)),
+        columns(static_cast<std::size_t>(shape.width.target), T{1}) {
+    if (instead != 0) return;
+    for (std::size_t y = 0; y < rows.size(); ++y) {
+      rows[y] = static_cast<T>(shape.height.counted(static_cast<std::int64_t>(y), with_padding));
+    }
+    for (std::size_t x = 0; x < columns.size(); ++x) {
+      columns[x] = static_cast<T>(shape.width.counted(static_cast<std::int64_t>(x), with_padding));
+    }
+  }
+};
+
+/// Source → means; backward: means' gradient, source → source's gradient.
+template <bool backward>
+Made make_mean_of(const Signature& signature, const Shape& shape, bool with_padding, std::int64_t divisor) {
+  const DType dtype = signature.outputs[0].dtype;
+  const auto of = with_padding ? onednn::Pooling::Of::kMean : onednn::Pooling::Of::kMeanInside;
+  if (divisor == 0 && signature.inputs[0].dtype == dtype) {
+    if (auto program = library_program(shape, of, dtype, backward))
+      return program_kernel(signature, *std::move(program));
+  }
+  return by_element(signature, [&]<class T>(T) -> Made {
+    return kernel_of(
+        [shape, by = Divisors<T>{shape, with_padding, divisor}](const Pointers& memory) {
+          each_plane<T, backward>(shape, memory, [&](std::int64_t, auto* source, auto* target) {
+            if constexpr (backward) {
+              mean_plane_backward(shape, target, source, by.rows.data(), by.columns.data(),
+                                  memory.scratch_at<T>(0));
+            } else {
+              mean_plane(shape, source, target, by.rows.data(), by.columns.data());
+            }
+          });
+        },
+        backward ? static_cast<std::size_t>(shape.width.target) * sizeof(T) : 0);
+  });
+}
+
+/// Source → maxima (, their places). `global_places`: ONNX numbers indices through the whole tensor, not per
+/// plane.
+Made make_max_of(const Signature& signature, const Shape& shape, bool global_places) {
+  return by_element(signature, [&]<class T>(T) -> Made {
+    return kernel_of(
+        [shape, global_places](const Pointers& memory) {
+          each_plane<T, false>(shape, memory, [&](std::int64_t p, const T* source, T* target) {
+            auto* const indices = memory.outputs.size() > 1
+                                      ? memory.output<std::int64_t>(1) + p * shape.target_plane()
+                                      : nullptr;
+            max_plane(shape, source, target, indices, memory.scratch_at<std::int32_t>(0));
+            if (indices == nullptr || !global_places) return;
+            for (std::int64_t i = 0; i < shape.target_plane(); ++i) indices[i] += p * shape.source_plane();
+          });
+        },
+        static_cast<std::size_t>(shape.width.target) * sizeof(std::int32_t));
+  });
 }
 
 Made make_max(const Signature& signature) {
-  if (!has(signature, 1, 2) || signature.outputs[1].dtype != DType::kI64) return wrong_count(signature);
+  EMPLACE_TRY(expect(signature, {1, 1}, 2));
+  if (signature.outputs[1].dtype != DType::kI64) return unsupported(signature, signature.outputs[1].dtype);
   Attributes attributes{signature};
   const auto shape = aten_shape(signature, attributes, signature.inputs[0], signature.outputs[0]);
   if (attributes.fault()) return *attributes.fault();
   if (!shape.ok()) return shape.error();
-  return make_loop(signature, *shape, []<class T>(T) { return Max<T>{}; });
+  return make_max_of(signature, *shape, false);
 }
 
 Made make_max_backward(const Signature& signature) {
-  if (!has(signature, 3, 1) || signature.inputs[2].dtype != DType::kI64) return wrong_count(signature);
+  EMPLACE_TRY(expect(signature, {3, 3}));
+  if (signature.inputs[2].dtype != DType::kI64) return unsupported(signature, signature.inputs[2].dtype);
   EMPLACE_TRY_ASSIGN(const auto shape, planes_of(signature, signature.outputs[0], signature.inputs[0], 2));
   if (signature.inputs[2].shape != signature.inputs[0].shape) {
     return unsupported(signature, "indices and gradient differ in shape");
   }
-  return make_loop(signature, shape, []<class T>(T) { return MaxBackward<T>{}; });
-}
-
-Made make_mean(const Signature& signature) {
-  if (!has(signature, 1, 1)) return wrong_count(signature);
-  Attributes attributes{signature};
-  const auto shape = aten_shape(signature, attributes, signature.inputs[0], signature.outputs[0]);
-  const bool with_padding = attributes.flag("count_include_pad", true);
-  const std::int64_t divisor = attributes.integer("divisor_override", 0);
-  if (attributes.fault()) return *attributes.fault();
-  if (!shape.ok()) return shape.error();
-  return make_mean_of(signature, *shape, with_padding, divisor);
-}
-
-Made make_mean_backward(const Signature& signature) {
-  if (!has(signature, 2, 1)) return wrong_count(signature);
-  Attributes attributes{signature};
-  const auto shape = aten_shape(signature, attributes, signature.outputs[0], signature.inputs[0]);
-  // The graph formats write this argument only if it is true; unlike the forward op it has no default.
-  const bool with_padding = attributes.flag("count_include_pad", false);
-  const std::int64_t divisor = attributes.integer("divisor_override", 0);
-  if (attributes.fault()) return *attributes.fault();
-  if (!shape.ok()) return shape.error();
-  const DType dtype = signature.outputs[0].dtype;
-  if (divisor == 0 && signature.inputs[0].dtype == dtype) {
-    if (auto program = library_program(*shape, mean_of(with_padding), dtype, /*backward=*/true)) {
-      return program_kernel(signature, *std::move(program));
-    }
-  }
-  return make_loop(signature, *shape, [&]<class T>(T) {
-    return MeanBackward<T>{{*shape, with_padding, divisor}};
+  return by_element(signature, [&]<class T>(T) -> Made {
+    return kernel_of([shape](const Pointers& memory) {
+      each_plane<T, true>(shape, memory, [&](std::int64_t p, T* source, const T* target) {
+        max_plane_backward(shape, target, memory.input<std::int64_t>(2) + p * shape.target_plane(), source);
+      });
+    });
   });
 }
 
-Made make_even(const Signature& signature) {
-  if (!has(signature, 1, 1)) return wrong_count(signature);
-  EMPLACE_TRY_ASSIGN(const auto shape, planes_of(signature, signature.inputs[0], signature.outputs[0], 2));
-  return make_loop(signature, shape, []<class T>(T) { return EvenMean<T>{}; });
+template <bool backward>
+Made make_mean(const Signature& signature) {
+  EMPLACE_TRY(expect(signature, {backward + 1u, backward + 1u}));
+  Attributes attributes{signature};
+  const Operand &first = signature.inputs[0], &out = signature.outputs[0];
+  const auto shape = aten_shape(signature, attributes, backward ? out : first, backward ? first : out);
+  // The graph formats write this argument of the gradient only if it is true.
+  const bool with_padding = attributes.flag("count_include_pad", !backward);
+  const std::int64_t divisor = attributes.integer("divisor_override", 0);
+  if (attributes.fault()) return *attributes.fault();
+  if (!shape.ok()) return shape.error();
+  return make_mean_of<backward>(signature, *shape, with_padding, divisor);
 }
 
-Made make_even_backward(const Signature& signature) {
-  if (!has(signature, 2, 1)) return wrong_count(signature);
-  EMPLACE_TRY_ASSIGN(const auto shape, planes_of(signature, signature.outputs[0], signature.inputs[0], 2));
-  return make_loop(signature, shape, []<class T>(T) { return EvenMeanBackward<T>{}; });
+template <bool backward>
+Made make_even_of(const Signature& signature, const Shape& shape) {
+  return by_element(signature, [&]<class T>(T) -> Made {
+    return kernel_of([shape](const Pointers& memory) {
+      each_plane<T, backward>(shape, memory, [&](std::int64_t, auto* source, auto* target) {
+        if constexpr (backward) {
+          even_plane_backward(shape, target, source);
+        } else {
+          even_plane(shape, source, target);
+        }
+      });
+    });
+  });
+}
+
+template <bool backward>
+Made make_even(const Signature& signature) {
+  EMPLACE_TRY(expect(signature, {backward + 1u, backward + 1u}));
+  const Operand &first = signature.inputs[0], &out = signature.outputs[0];
+  EMPLACE_TRY_ASSIGN(const auto shape,
+                     planes_of(signature, backward ? out : first, backward ? first : out, 2));
+  return make_even_of<backward>(signature, shape);
 }
 
 Made make_onnx_max(const Signature& signature) {
-  const bool places = has(signature, 1, 2) && signature.outputs[1].dtype == DType::kI64;
-  if (!has(signature, 1, 1) && !places) return wrong_count(signature);
+  const bool places = signature.outputs.size() == 2 && signature.outputs[1].dtype == DType::kI64;
+  EMPLACE_TRY(expect(signature, {1, 1}, places ? 2 : 1));
   Attributes attributes{signature};
   const auto shape = onnx_shape(signature, attributes);
   const bool by_column = attributes.flag("storage_order", false);
@@ -237,11 +296,11 @@ Made make_onnx_max(const Signature& signature) {
       return program_kernel(signature, *std::move(program));
     }
   }
-  return make_loop(signature, *shape, []<class T>(T) { return Max<T>{.global_places = true}; });
+  return make_max_of(signature, *shape, true);
 }
 
 Made make_onnx_mean(const Signature& signature) {
-  if (!has(signature, 1, 1)) return wrong_count(signature);
+  EMPLACE_TRY(expect(signature, {1, 1}));
   Attributes attributes{signature};
   const auto shape = onnx_shape(signature, attributes);
   const bool with_padding = attributes.flag("count_include_pad", false);
@@ -250,13 +309,14 @@ Made make_onnx_mean(const Signature& signature) {
   if (shape->height.dilation != 1 || shape->width.dilation != 1) {
     return unsupported(signature, "means with dilations are not supported");
   }
-  return make_mean_of(signature, *shape, with_padding, 0);
+  return make_mean_of<false>(signature, *shape, with_padding, 0);
 }
 
 /// All spatial dimensions are merged into one row.
 Made make_global_mean(const Signature& signature) {
-  if (!has(signature, 1, 1) || signature.inputs[0].shape.size() < 3) return wrong_count(signature);
+  EMPLACE_TRY(expect(signature, {1, 1}));
   const Operand& source = signature.inputs[0];
+  if (source.shape.size() < 3) return unsupported(signature, "expected images [N, C, …]");
   const std::int64_t planes = source.shape[0] * source.shape[1];
   if (source.elements() == 0 || signature.outputs[0].elements() != planes) {
     return unsupported(signature, "expected one output value per plane");
@@ -264,21 +324,16 @@ Made make_global_mean(const Signature& signature) {
   Shape shape{.planes = planes};
   shape.height = {.source = 1, .target = 1};
   shape.width = {.source = source.elements() / planes, .target = 1};
-  return make_loop(signature, shape, []<class T>(T) { return EvenMean<T>{}; });
-}
-
-template <MakeKernel make>
-Made packed_first(const Signature& signature) {
-  return with_packed_inputs(signature, make);
+  return make_even_of<false>(signature, shape);
 }
 
 constexpr KernelEntry kPoolingKernels[] = {
     {"aten::max_pool2d_with_indices", packed_first<make_max>},
     {"aten::max_pool2d_with_indices_backward", packed_first<make_max_backward>},
-    {"aten::avg_pool2d", packed_first<make_mean>},
-    {"aten::avg_pool2d_backward", packed_first<make_mean_backward>},
-    {"aten::_adaptive_avg_pool2d", packed_first<make_even>},
-    {"aten::_adaptive_avg_pool2d_backward", packed_first<make_even_backward>},
+    {"aten::avg_pool2d", packed_first<make_mean<false>>},
+    {"aten::avg_pool2d_backward", packed_first<make_mean<true>>},
+    {"aten::_adaptive_avg_pool2d", packed_first<make_even<false>>},
+    {"aten::_adaptive_avg_pool2d_backward", packed_first<make_even<true>>},
     {"MaxPool", packed_first<make_onnx_max>},
     {"AveragePool", packed_first<make_onnx_mean>},
     {"GlobalAveragePool", packed_first<make_global_mean>},

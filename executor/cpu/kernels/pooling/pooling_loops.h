@@ -77,6 +77,16 @@ inline void each_position(const Shape& shape, std::int64_t tap, Visit visit) {
   run(stride);
 }
 
+/// Calls visit(source row, tap in the row) for the taps of the windows at row y.
+template <class Visit>
+inline void each_tap(const Shape& shape, std::int64_t y, Visit visit) {
+  for (std::int64_t ky = 0; ky < shape.height.taps; ++ky) {
+    const std::int64_t sy = shape.height.place(y, ky);
+    if (sy < 0 || sy >= shape.height.source) continue;
+    for (std::int64_t kx = 0; kx < shape.width.taps; ++kx) visit(sy, kx);
+  }
+}
+
 /// Maxima of one plane; of equal elements the first wins, of NaNs the last. `indices` (or null) receives
 /// their indices in the plane; `places` is scratch for one row of indices.
 template <class T>
@@ -92,27 +102,23 @@ void max_plane(const Shape& shape, const T* source, T* target, std::int64_t* ind
         places[x] = row + shape.begins[static_cast<std::size_t>(x)];
       }
     }
-    for (std::int64_t ky = 0; ky < height.taps; ++ky) {
-      const std::int64_t sy = height.place(y, ky);
-      if (sy < 0 || sy >= height.source) continue;
+    each_tap(shape, y, [&](std::int64_t sy, std::int64_t kx) {
       const T* row = source + sy * width.source;
       const auto start = static_cast<std::int32_t>(sy * width.source);
-      for (std::int64_t kx = 0; kx < width.taps; ++kx) {
-        if (indices == nullptr) {
-          each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) {
-            const T value = row[sx];
-            best[x] = ((value > best[x]) | (value != value)) ? value : best[x];
-          });
-        } else {
-          each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) {
-            const T value = row[sx], old = best[x];
-            const bool takes = (value > old) | (value != value);
-            best[x] = takes ? value : old;
-            places[x] = takes ? start + static_cast<std::int32_t>(sx) : places[x];
-          });
-        }
+      if (indices == nullptr) {
+        each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) {
+          const T value = row[sx];
+          best[x] = ((value > best[x]) | (value != value)) ? value : best[x];
+        });
+      } else {
+        each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) {
+          const T value = row[sx], old = best[x];
+          const bool takes = (value > old) | (value != value);
+          best[x] = takes ? value : old;
+          places[x] = takes ? start + static_cast<std::int32_t>(sx) : places[x];
+        });
       }
-    }
+    });
     if (indices != nullptr) std::copy_n(places, width.target, indices + y * width.target);
   }
 }
@@ -131,14 +137,10 @@ void mean_plane(const Shape& shape, const T* source, T* target, const T* rows, c
   for (std::int64_t y = 0; y < height.target; ++y) {
     T* sum = target + y * width.target;
     std::fill_n(sum, width.target, T{0});
-    for (std::int64_t ky = 0; ky < height.taps; ++ky) {
-      const std::int64_t sy = height.place(y, ky);
-      if (sy < 0 || sy >= height.source) continue;
+    each_tap(shape, y, [&](std::int64_t sy, std::int64_t kx) {
       const T* row = source + sy * width.source;
-      for (std::int64_t kx = 0; kx < width.taps; ++kx) {
-        each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) { sum[x] += row[sx]; });
-      }
-    }
+      each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) { sum[x] += row[sx]; });
+    });
     for (std::int64_t x = 0; x < width.target; ++x) sum[x] /= rows[y] * columns[x];
   }
 }
@@ -152,14 +154,10 @@ void mean_plane_backward(const Shape& shape, const T* target, T* source, const T
   for (std::int64_t y = 0; y < height.target; ++y) {
     const T* gradient = target + y * width.target;
     for (std::int64_t x = 0; x < width.target; ++x) shares[x] = gradient[x] / (rows[y] * columns[x]);
-    for (std::int64_t ky = 0; ky < height.taps; ++ky) {
-      const std::int64_t sy = height.place(y, ky);
-      if (sy < 0 || sy >= height.source) continue;
+    each_tap(shape, y, [&](std::int64_t sy, std::int64_t kx) {
       T* row = source + sy * width.source;
-      for (std::int64_t kx = 0; kx < width.taps; ++kx) {
-        each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) { row[sx] += shares[x]; });
-      }
-    }
+      each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) { row[sx] += shares[x]; });
+    });
   }
 }
 

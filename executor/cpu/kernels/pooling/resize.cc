@@ -1,18 +1,14 @@
 /// Resizes images [N, C, H, W]: each pixel is one source pixel or a weighted sum of four.
-#include "executor/cpu/kernels/pooling/resize.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "executor/kernel/attributes.h"
+#include "executor/cpu/kernel.h"
 
 namespace emplace::cpu {
 namespace {
-
-using Made = Result<std::unique_ptr<Kernel>>;
 
 /// The two neighbours that a target coordinate reads along its dimension.
 struct Tap {
@@ -53,13 +49,11 @@ std::vector<Tap> taps_of(std::int64_t from, std::int64_t to, std::int64_t stride
   return taps;
 }
 
-class ResizeKernel final : public Kernel {
- public:
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* /*scratch*/) const override {
-    const auto* in = reinterpret_cast<const float*>(inputs[0]);
-    auto* out = reinterpret_cast<float*>(outputs[0]);
-    if (backward) std::memset(out, 0, static_cast<std::size_t>(target.elements()) * sizeof(float));
+struct Resize {
+  void operator()(const Pointers& memory) const {
+    const auto* in = memory.input<float>(0);
+    auto* out = memory.output<float>(0);
+    if (backward) std::memset(out, 0, static_cast<std::size_t>(target.bytes()));
     for (std::int64_t n = 0; n < source.shape[0]; ++n) {
       for (std::int64_t c = 0; c < source.shape[1]; ++c) {
         const float* plane = in + n * source.strides[0] + c * source.strides[1];
@@ -106,8 +100,7 @@ class ResizeKernel final : public Kernel {
 };
 
 Made make(const Signature& signature, Rule rule, Nearest nearest, bool backward = false) {
-  if (signature.inputs.empty() || signature.outputs.size() != 1)
-    return unsupported(signature, "expected one image");
+  EMPLACE_TRY(expect(signature, {1}));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   if (in.dtype != DType::kF32 || out.dtype != DType::kF32) return unsupported(signature, "f32 only");
   if (in.shape.size() != 4 || out.shape.size() != 4 || in.shape[0] != out.shape[0] ||
@@ -117,14 +110,9 @@ Made make(const Signature& signature, Rule rule, Nearest nearest, bool backward 
   const Operand &small = backward ? out : in, &large = backward ? in : out;
   if (large.elements() > 0 && small.elements() == 0)
     return unsupported(signature, "empty images are not supported");
-  auto kernel = std::make_unique<ResizeKernel>();
-  kernel->source = in;
-  kernel->target = out;
-  kernel->nearest = nearest != Nearest::kNone;
-  kernel->backward = backward;
-  kernel->rows = taps_of(small.shape[2], large.shape[2], small.strides[2], rule, nearest);
-  kernel->columns = taps_of(small.shape[3], large.shape[3], small.strides[3], rule, nearest);
-  return std::unique_ptr<Kernel>{std::move(kernel)};
+  return kernel_of(Resize{in, out, taps_of(small.shape[2], large.shape[2], small.strides[2], rule, nearest),
+                          taps_of(small.shape[3], large.shape[3], small.strides[3], rule, nearest),
+                          nearest != Nearest::kNone, backward});
 }
 
 Made resize(const Signature& signature) {
@@ -154,25 +142,23 @@ Made resize(const Signature& signature) {
   return unsupported(signature, "coordinate_transformation_mode " + rule);
 }
 
-Made bilinear_of(const Signature& signature, bool backward) {
-  Attributes attributes{signature};
-  const bool corners = attributes.flag("align_corners", false);
-  if (attributes.fault()) return *attributes.fault();
+template <bool backward>
+Made bilinear(const Signature& signature) {
+  EMPLACE_TRY_ASSIGN(const bool corners,
+                     read(signature, [](auto& of) { return of.flag("align_corners", false); }));
   return make(signature, corners ? Rule::kAlignCorners : Rule::kHalfPixel, Nearest::kNone, backward);
 }
-Made bilinear(const Signature& signature) { return bilinear_of(signature, false); }
-Made bilinear_backward(const Signature& signature) { return bilinear_of(signature, true); }
-Made nearest(const Signature& signature) { return make(signature, Rule::kAsymmetric, Nearest::kFloor); }
-Made nearest_backward(const Signature& signature) {
-  return make(signature, Rule::kAsymmetric, Nearest::kFloor, true);
+template <bool backward>
+Made nearest(const Signature& signature) {
+  return make(signature, Rule::kAsymmetric, Nearest::kFloor, backward);
 }
 
 constexpr KernelEntry kEntries[] = {
     {"Resize", resize},
-    {"aten::upsample_bilinear2d", bilinear},
-    {"aten::upsample_bilinear2d_backward", bilinear_backward},
-    {"aten::upsample_nearest2d", nearest},
-    {"aten::upsample_nearest2d_backward", nearest_backward},
+    {"aten::upsample_bilinear2d", bilinear<false>},
+    {"aten::upsample_bilinear2d_backward", bilinear<true>},
+    {"aten::upsample_nearest2d", nearest<false>},
+    {"aten::upsample_nearest2d_backward", nearest<true>},
 };
 
 }  // namespace

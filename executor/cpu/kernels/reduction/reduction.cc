@@ -1,19 +1,16 @@
 /// Selects the reduced dimensions and builds the loops over them.
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "executor/cpu/kernel.h"
 #include "executor/cpu/kernels/elementwise/elementwise_kernel.h"
 #include "executor/cpu/kernels/movement/movement_kernel.h"
 #include "executor/cpu/kernels/reduction/reduction_kernel.h"
-#include "executor/kernel/attributes.h"
 
 namespace emplace::cpu {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
-using Made = Result<std::unique_ptr<Kernel>>;
 
 using reduction::Finish;
 using reduction::Walk;
@@ -95,8 +92,7 @@ StridedLoop in_input_order(StridedLoop loop, std::size_t operand) {
 
 template <class Op>
 Made make(const Signature& signature, Finish finish) {
-  if (signature.inputs.empty() || signature.outputs.size() != 1)
-    return unsupported(signature, "expected one output");
+  EMPLACE_TRY(expect(signature, {1}));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   EMPLACE_TRY_ASSIGN(const auto mask, reduced_dims(signature));
   Shape kept_shape, reduced_shape;
@@ -108,12 +104,12 @@ Made make(const Signature& signature, Finish finish) {
   }
   kept_strides[0] = packed_strides(kept_shape);
   const std::int64_t size = element_bytes(in.dtype);
-  const auto kept = collapse(kept_shape, kept_strides, std::vector{element_bytes(out.dtype), size});
-  const auto reduced = collapse(reduced_shape, reduced_strides, std::vector{size});
-  if (!kept || !reduced) return unsupported(signature, "more than 8 dimensions remain after merging");
+  const std::int64_t sizes[] = {element_bytes(out.dtype), size};
+  EMPLACE_TRY_ASSIGN(const auto kept, collapse(signature, kept_shape, kept_strides, sizes));
+  EMPLACE_TRY_ASSIGN(const auto reduced, collapse(signature, reduced_shape, reduced_strides, {&size, 1}));
   Walk walk;
-  walk.kept = in_input_order(*kept, 1);
-  walk.reduced = in_input_order(*reduced, 0);
+  walk.kept = in_input_order(kept, 1);
+  walk.reduced = in_input_order(reduced, 0);
   walk.finish = finish;
   walk.count = static_cast<double>(count_of(reduced_shape));
   const std::int64_t along_kept = walk.kept.inner_stride(1), along_reduced = walk.reduced.inner_stride(0);
@@ -123,44 +119,24 @@ Made make(const Signature& signature, Finish finish) {
   walk.inner_stride = walk.inner_is_reduced ? along_reduced : along_kept;
   if (walk.inner_stride != size || in.dtype != out.dtype) {
     walk.load = convert_tile(in.dtype, out.dtype);
-    if (walk.load == nullptr)
-      return unsupported(signature, "no kernel for " + std::string{dtype_name(in.dtype)});
+    if (walk.load == nullptr) return unsupported(signature, in.dtype);
   }
-  const auto of = [&walk]<class T>(T) {
+  const auto of = [&walk]<class T>(T) -> Made {
     return std::unique_ptr<Kernel>{std::make_unique<reduction::ReductionKernel<Op, T>>(walk)};
   };
-  switch (out.dtype) {
-    case DType::kF32:
-      return of(float{});
-    case DType::kF64:
-      return of(double{});
-    case DType::kI64:
-      if (finish == Finish::kNone) return of(std::int64_t{});
-      break;
-    case DType::kI32:
-      if (finish == Finish::kNone) return of(std::int32_t{});
-      break;
-    default:
-      break;
-  }
-  return unsupported(signature, "no kernel for " + std::string{dtype_name(out.dtype)});
+  return finish == Finish::kNone
+             ? by_dtype<float, double, std::int64_t, std::int32_t>(signature, out.dtype, of)
+             : by_dtype<float, double>(signature, out.dtype, of);
 }
 
-Made sum(const Signature& signature) { return make<reduction::Sum>(signature, Finish::kNone); }
-Made mean(const Signature& signature) { return make<reduction::Sum>(signature, Finish::kMean); }
-Made largest(const Signature& signature) { return make<reduction::Largest>(signature, Finish::kNone); }
-Made smallest(const Signature& signature) { return make<reduction::Smallest>(signature, Finish::kNone); }
-Made multiply(const Signature& signature) { return make<reduction::Product>(signature, Finish::kNone); }
-Made sum_of_squares(const Signature& signature) {
-  return make<reduction::SumOfSquares>(signature, Finish::kNone);
-}
-Made sum_of_sizes(const Signature& signature) {
-  return make<reduction::SumOfSizes>(signature, Finish::kNone);
+/// A reduction of one kind.
+template <class Op, Finish finish = Finish::kNone>
+Made whole(const Signature& signature) {
+  return make<Op>(signature, finish);
 }
 Made norm(const Signature& signature) {
-  Attributes attributes{signature};
-  const double order = attributes.number("ord", attributes.number("p", 2));
-  if (attributes.fault()) return *attributes.fault();
+  EMPLACE_TRY_ASSIGN(const double order,
+                     read(signature, [](auto& of) { return of.number("ord", of.number("p", 2)); }));
   if (order == 1) return make<reduction::SumOfSizes>(signature, Finish::kNone);
   if (order != 2) return unsupported(signature, "expected a norm of order 1 or 2");
   return make<reduction::SumOfSquares>(signature, Finish::kRoot);
@@ -173,33 +149,23 @@ bool names_dims(const Signature& signature) {
   const DType dims = signature.inputs[1].dtype;
   return (dims == DType::kI32 || dims == DType::kI64) && signature.inputs[0].dtype != dims;
 }
-Made sum_either(const Signature& signature) {
-  return names_dims(signature) ? sum(signature) : make_variadic(signature, "Add");
-}
-Made mean_either(const Signature& signature) {
-  return names_dims(signature) ? mean(signature) : make_variadic(signature, "Add", /*mean=*/true);
+template <bool mean>
+Made either(const Signature& signature) {
+  return names_dims(signature) ? make<reduction::Sum>(signature, mean ? Finish::kMean : Finish::kNone)
+                               : make_variadic(signature, "Add", mean);
 }
 
 constexpr KernelEntry kEntries[] = {
-    {"aten::sum", sum},
-    {"aten::mean", mean},
-    {"aten::amax", largest},
-    {"aten::amin", smallest},
-    {"aten::prod", multiply},
-    {"aten::norm", norm},
-    {"aten::linalg_vector_norm", norm},
-    {"ReduceSum", sum},
-    {"ReduceMean", mean},
-    {"ReduceMax", largest},
-    {"ReduceMin", smallest},
-    {"ReduceProd", multiply},
-    {"ReduceL1", sum_of_sizes},
-    {"ReduceL2", norm},
-    {"ReduceSumSquare", sum_of_squares},
-    {"Sum", sum_either},
-    {"Mean", mean_either},
-    {"Prod", multiply},
-    {"BiasAddGrad", sum},
+    {"aten::sum ReduceSum BiasAddGrad", whole<reduction::Sum>},
+    {"aten::mean ReduceMean", whole<reduction::Sum, Finish::kMean>},
+    {"aten::amax ReduceMax", whole<reduction::Largest>},
+    {"aten::amin ReduceMin", whole<reduction::Smallest>},
+    {"aten::prod ReduceProd Prod", whole<reduction::Product>},
+    {"aten::norm aten::linalg_vector_norm ReduceL2", norm},
+    {"ReduceL1", whole<reduction::SumOfSizes>},
+    {"ReduceSumSquare", whole<reduction::SumOfSquares>},
+    {"Sum", either<false>},
+    {"Mean", either<true>},
 };
 
 }  // namespace

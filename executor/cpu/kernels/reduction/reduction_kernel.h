@@ -114,15 +114,16 @@ class ReductionKernel final : public Kernel {
     return in_memory_order() ? static_cast<std::size_t>(walk_.kept.elements()) * sizeof(Total) : 0;
   }
 
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* scratch) const override {
+  void run(const Pointers& memory) const override {
+    const std::byte* const in = memory.inputs[0];
+    std::byte* const out = memory.outputs[0];
     if (walk_.kept.elements() == 0) return;
     if (in_memory_order()) {
-      run_in_memory_order(inputs[0], outputs[0], reinterpret_cast<Total*>(scratch));
+      run_in_memory_order(in, out, memory.scratch_at<Total>(0));
     } else if (walk_.inner_is_reduced) {
-      run_rows(inputs[0], outputs[0]);
+      run_rows(in, out);
     } else {
-      run_columns(inputs[0], outputs[0]);
+      run_columns(in, out);
     }
   }
 

@@ -15,14 +15,12 @@
 #include "executor/cuda/device/partition.h"
 #include "executor/cuda/kernels/passes.h"
 #include "executor/cuda/kernels/probes.h"
-#include "executor/cuda/libraries/library_versions.h"
 #include "executor/kernel/initial_element.h"
 #include "tests/executor/cpu/kernel_case.h"
 #include "tests/executor/cuda/gpu/checks.h"
 #include "tests/executor/cuda/gpu/device_kernel.h"
 #include "tests/executor/cuda/random_signatures.h"
 #include "tests/executor/cuda/recording_api.h"
-#include "tests/executor/cuda/twin_kernel.h"
 
 extern char** environ;
 
@@ -160,7 +158,7 @@ void compare_fills(cuda::Session& session, const cuda::LogicalDevice& device, Re
     of.signature.outputs.push_back(Operand{dtype, {count}, {1}});
     of.outputs.emplace_back(static_cast<std::size_t>(count * element_bytes(dtype)));
     std::string failure;
-    const auto expected = testing::run_kernel(*testing::twin_of(cuda::make_fill(fill)), of, std::byte{0});
+    const auto expected = testing::run_kernel(*cuda::make_fill(fill), of, std::byte{0});
     const auto on = on_device(cuda::make_fill(fill), of.signature, session, device, failure);
     const auto run = testing::run_kernel(*on, of, std::byte{0xff});
     if (!failure.empty() || run.outputs != expected.outputs)
@@ -192,9 +190,9 @@ Result<Unit> large_kernels(const Bundle&, Report& report) {
     auto kernel = cuda::make_kernel(of.signature);
     if (!kernel) return kernel.error();
     for (const Operand& out : of.signature.outputs)
-      of.outputs.emplace_back(static_cast<std::size_t>(cuda::elements(out) * element_bytes(out.dtype)));
+      of.outputs.emplace_back(static_cast<std::size_t>(out.bytes()));
     std::string failure;
-    const auto twin = testing::twin_of(*cuda::make_kernel(of.signature));
+    const auto twin = *cuda::make_kernel(of.signature);
     of.outputs = testing::run_kernel(*twin, of, kNaNs).outputs;
     if (of.signature.type == "aten::mm") of.tolerance = 3e-3;  // TF32 has 10 bits.
     const auto on = on_device(*std::move(kernel), of.signature, session, (**group)[0], failure);

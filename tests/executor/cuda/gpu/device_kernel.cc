@@ -28,9 +28,8 @@ class DeviceKernel final : public cpu::Kernel {
         failure_{failure} {}
 
   bool may_overwrite(std::size_t input) const override { return kernel_->may_overwrite(input); }
-  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte*) const override {
-    if (auto done = try_run(inputs, outputs); !done) failure_ = done.error().context;
+  void run(const Pointers& memory) const override {
+    if (auto done = try_run(memory.inputs, memory.outputs); !done) failure_ = done.error().context;
   }
 
  private:
