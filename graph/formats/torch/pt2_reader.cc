@@ -322,7 +322,7 @@ Result<Archive> opened(std::span<const std::byte> bytes) {
   if (archive != nullptr) return archive;
   zip_source_free(source);
   const bool other = zip_error_code_zip(&error) == ZIP_ER_NOZIP;
-  return invalid({}, other ? "is not a ZIP archive, or is truncated" : "has a damaged directory");
+  return invalid({}, other ? "is not a ZIP archive, or is truncated or damaged" : "has a damaged directory");
 }
 
 /// Unpacks an entry. Errors (kInvalid, without a place): an unsupported method; encrypted; damaged; too
