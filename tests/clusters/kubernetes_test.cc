@@ -172,7 +172,7 @@ TEST(Kubernetes, ImpossibleOptionsAreRefusedInOneLine) {
   const std::string manifests = folder.at("manifests.json");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{"kubernetes.kind=jobs"}, "did you mean 'job"},
-      {{"kubernetes.kind=cron"}, "expected job or jobset"},
+      {{"kubernetes.kind=cron"}, "expected one of: job, jobset"},
       {{"node.executors.processes=1", "node.executors.max_processes=4", "kubernetes.status_secret="},
        "kubernetes.status_secret"},
   };
