@@ -100,7 +100,7 @@ TEST(PsWatch, PrintsPlainLinesWithoutATerminal) {
     EXPECT_EQ(ended.status, 130);
     EXPECT_EQ(ended.out.find('\x1b'), std::string::npos) << ended.out;
   }
-  EXPECT_THAT(run({"--help"}).out, Not(HasSubstr("top"))) << "the old name is not listed";
+  EXPECT_THAT(run({"--help"}).out, Not(HasSubstr("\n  top "))) << "the old name is not listed";
   EXPECT_EQ(up.down().value("up_status", -1), 0);
 }
 
