@@ -49,8 +49,8 @@ const std::vector<std::unique_ptr<Row>>& rows() {
   static const auto all = [] {
     std::vector<std::unique_ptr<Row>> made;
     for (std::uint32_t number = 0; made.size() < kWorlds; ++number)
-      made.push_back(std::make_unique<Row>(
-          *lab::make_world({.seed = 30, .held_out = true, .most_ops = 2'500}, number)));
+      made.push_back(
+          std::make_unique<Row>(*lab::make_world({.seed = 30, .held_out = true, .most_ops = 2'500}, number)));
     return made;
   }();
   return all;

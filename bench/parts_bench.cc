@@ -59,8 +59,7 @@ std::vector<std::uint32_t> numbers_in(const char* variable, const char* standard
 }
 
 /// Step time that each part finds within the budget [s], and that of `auto`; those that fit.
-std::map<std::string, double> search_by_parts(const lab::World& world, std::uint64_t seed,
-                                              double budget_s) {
+std::map<std::string, double> search_by_parts(const lab::World& world, std::uint64_t seed, double budget_s) {
   const Constraints constraints = *Constraints::make(world.graph, world.devices);
   Simulator simulator{world.graph, world.devices};
   const Problem problem{world.graph, world.devices, constraints, simulator.costs(), seed};
@@ -92,8 +91,8 @@ std::map<std::string, double> search_by_parts(const lab::World& world, std::uint
 }
 
 /// Geometric means over the seeds [s]; only parts that fit with each of them.
-std::map<std::string, double> means_of_parts(const lab::World& world,
-                                             const std::vector<std::uint32_t>& seeds, double budget_s) {
+std::map<std::string, double> means_of_parts(const lab::World& world, const std::vector<std::uint32_t>& seeds,
+                                             double budget_s) {
   std::map<std::string, std::vector<double>> logs;
   for (const std::uint32_t seed : seeds) {
     for (const auto& [part, seconds] : search_by_parts(world, seed, budget_s))

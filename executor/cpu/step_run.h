@@ -19,7 +19,7 @@
 #include "executor/plan/arena.h"
 #include "executor/plan/out_of_memory.h"
 #include "executor/plan/task_plan.h"
-#include "executor/sim/ready_set.h"
+#include "executor/sim/shared/ready_set.h"
 #include "placement/machine/cost_model.h"
 #include "placement/machine/transfer_table.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "executor/plan/out_of_memory.h"
-#include "executor/sim/link_queues.h"
-#include "executor/sim/ready_set.h"
+#include "executor/sim/shared/link_queues.h"
+#include "executor/sim/shared/ready_set.h"
 
 namespace emplace {
 namespace {

@@ -10,8 +10,8 @@
 #include "executor/plan/arena.h"
 #include "executor/plan/task_plan.h"
 #include "executor/real_executor.h"
+#include "executor/sim/shared/step_tables.h"
 #include "executor/sim/simulator.h"
-#include "executor/sim/step_tables.h"
 
 namespace emplace {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "executor/sim/link_queues.h"
+#include "executor/sim/shared/link_queues.h"
 
 namespace emplace {
 namespace {

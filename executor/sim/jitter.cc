@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/rng.h"
-#include "executor/sim/simulated_step.h"
-#include "executor/sim/step_tables.h"
+#include "executor/sim/shared/step_tables.h"
+#include "executor/sim/whole/simulated_step.h"
 
 namespace emplace {
 namespace {

@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "executor/sim/moved_step.h"
-#include "executor/sim/resumed_step.h"
-#include "executor/sim/simulated_step.h"
-#include "executor/sim/step_history.h"
-#include "executor/sim/step_tables.h"
-#include "executor/sim/timed_step.h"
+#include "executor/sim/shared/step_tables.h"
+#include "executor/sim/timed/timed_step.h"
+#include "executor/sim/whole/moved_step.h"
+#include "executor/sim/whole/resumed_step.h"
+#include "executor/sim/whole/simulated_step.h"
+#include "executor/sim/whole/step_history.h"
 
 namespace emplace {
 namespace {

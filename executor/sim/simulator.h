@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 
-#include "base/settings.h"
 #include "executor/executor.h"
+#include "executor/sim/shared/dispatch.h"
 #include "placement/machine/cost_model.h"
 #include "placement/machine/device.h"
 #include "placement/measurement.h"
@@ -16,17 +16,6 @@
 #include "placement/schedule.h"
 
 namespace emplace {
-
-/// Order in which the ready ops of a device run.
-enum class Dispatch : std::uint8_t {
-  /// Lowest id first: the issue order of the framework. It determines memory use, so it is the default.
-  kProgram,
-  kFifo,  ///< First ready, first run.
-};
-constexpr auto enum_words(Dispatch) {
-  return EnumWords{"dispatch",
-                   std::array{EnumWord{Dispatch::kProgram, "program"}, EnumWord{Dispatch::kFifo, "fifo"}}};
-}
 
 struct SimulatorOptions {
   Dispatch dispatch = Dispatch::kProgram;

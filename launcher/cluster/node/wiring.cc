@@ -119,7 +119,7 @@ class Wiring {
   actors::ExecutorFactory executors() const {
     if (log_) return [log = *log_](const actors::TaskGraph& of) { return make_replay_executor(log, of); };
     Judge judge = judge_of(config_);
-    judge.simulator.incremental = config_.policy.method.starts_with("placeto");  // Each step moves one group.
+    judge.simulator.incremental = method_of(config_).is_stepwise;  // Each step moves one group.
     if (uses_processes(config_)) {
       ProcessRequest request = process_request_of(config_);
       request.note = [](const std::string& line) {

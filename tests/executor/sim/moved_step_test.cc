@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "executor/sim/moved_step.h"
 #include "executor/sim/simulator.h"
-#include "executor/sim/step_history.h"
+#include "executor/sim/whole/moved_step.h"
+#include "executor/sim/whole/step_history.h"
 #include "graph/formats/graph_file.h"
 #include "graph/grouping.h"
 #include "placement/machine/device_file.h"

@@ -1,6 +1,6 @@
 // Goal: the ready set is a set that returns its lowest id. Method: against std::set, seeded, across level
 // borders.
-#include "executor/sim/ready_set.h"
+#include "executor/sim/shared/ready_set.h"
 
 #include <gtest/gtest.h>
 

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "executor/sim/shared/step_tables.h"
 #include "executor/sim/simulator.h"
-#include "executor/sim/step_tables.h"
-#include "executor/sim/timed_step.h"
+#include "executor/sim/timed/timed_step.h"
 #include "graph/formats/graph_file.h"
 #include "placement/machine/device_file.h"
 #include "tests/executor/sim/dealt_groups.h"

@@ -1,4 +1,4 @@
-#include "executor/sim/link_queues.h"
+#include "executor/sim/shared/link_queues.h"
 
 #include <bitset>
 

@@ -1,4 +1,4 @@
-#include "executor/sim/step_tables.h"
+#include "executor/sim/shared/step_tables.h"
 
 #include <algorithm>
 

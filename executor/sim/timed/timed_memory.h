@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "executor/sim/step_tables.h"
-#include "executor/sim/timed_intervals.h"
+#include "executor/sim/shared/step_tables.h"
+#include "executor/sim/timed/timed_intervals.h"
 #include "placement/placement.h"
 
 namespace emplace::simulated {

@@ -1,4 +1,4 @@
-#include "executor/sim/timed_memory.h"
+#include "executor/sim/timed/timed_memory.h"
 
 #include <algorithm>
 

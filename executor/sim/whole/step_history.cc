@@ -1,4 +1,4 @@
-#include "executor/sim/step_history.h"
+#include "executor/sim/whole/step_history.h"
 
 #include <algorithm>
 

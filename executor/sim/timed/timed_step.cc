@@ -1,4 +1,4 @@
-#include "executor/sim/timed_step.h"
+#include "executor/sim/timed/timed_step.h"
 
 #include <algorithm>
 #include <bit>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "executor/sim/simulated_step.h"
+#include "executor/sim/whole/simulated_step.h"
 
 namespace emplace::simulated {
 

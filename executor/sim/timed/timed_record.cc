@@ -1,4 +1,4 @@
-#include "executor/sim/timed_record.h"
+#include "executor/sim/timed/timed_record.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "executor/sim/moved_step.h"
+#include "executor/sim/whole/moved_step.h"
 
 #include <algorithm>
 #include <bit>

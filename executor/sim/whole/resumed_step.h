@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "executor/sim/simulated_step.h"
+#include "executor/sim/whole/simulated_step.h"
 
 namespace emplace::simulated {
 

@@ -7,12 +7,12 @@
 #include <span>
 #include <vector>
 
-#include "executor/sim/link_queues.h"
-#include "executor/sim/ready_bits.h"
-#include "executor/sim/step_tables.h"
-#include "executor/sim/timed_intervals.h"
-#include "executor/sim/timed_memory.h"
-#include "executor/sim/timed_record.h"
+#include "executor/sim/shared/link_queues.h"
+#include "executor/sim/shared/ready_bits.h"
+#include "executor/sim/shared/step_tables.h"
+#include "executor/sim/timed/timed_intervals.h"
+#include "executor/sim/timed/timed_memory.h"
+#include "executor/sim/timed/timed_record.h"
 #include "placement/machine/device.h"
 #include "placement/placement.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "executor/sim/link_queues.h"
+#include "executor/sim/shared/link_queues.h"
 #include "graph/lowering.h"
 #include "placement/machine/cost_model.h"
 #include "placement/machine/device.h"

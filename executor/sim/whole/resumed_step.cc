@@ -1,4 +1,4 @@
-#include "executor/sim/resumed_step.h"
+#include "executor/sim/whole/resumed_step.h"
 
 #include <algorithm>
 

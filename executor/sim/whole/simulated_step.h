@@ -10,11 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "executor/sim/link_queues.h"
-#include "executor/sim/ready_set.h"
-#include "executor/sim/simulator.h"
-#include "executor/sim/step_tables.h"
+#include "executor/sim/shared/dispatch.h"
+#include "executor/sim/shared/link_queues.h"
+#include "executor/sim/shared/ready_set.h"
+#include "executor/sim/shared/step_tables.h"
 #include "placement/machine/device.h"
+#include "placement/measurement.h"
+#include "placement/placement.h"
 
 namespace emplace::simulated {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "executor/sim/simulated_step.h"
-#include "executor/sim/step_history.h"
+#include "executor/sim/whole/simulated_step.h"
+#include "executor/sim/whole/step_history.h"
 #include "placement/placement.h"
 
 namespace emplace::simulated {
