@@ -11,10 +11,10 @@ The program is every source (.h .cc .cu .cuh) outside of tests, bench and third_
   place.cc     lines of launcher/**/place.cc
   folder       most sources directly in one folder
   file         most lines of one file
-  functions    functions that have more than 70 lines, without tables
+  functions    functions that have more than 70 lines
   types        types of options and answers of a placement
   words        retired words and retired names, in all that scripts/check_words.py reads
-Without --count it fails, naming file and line, for a folder, a file or a function above its limit, and for a table that is not needed.
+Without --count it fails, naming file and line, for a folder, a file or a function above its limit.
 Functions are measured by Universal Ctags; without it, it prints "skipped:".
 """
 
@@ -31,8 +31,6 @@ COMMANDS = {"place", "compare", "evaluate", "explain", "bound", "inspect", "impo
 MAX_FOLDER = 32
 MAX_FILE = 600
 MAX_FUNCTION = 70
-# Functions that are tables: rows without a decision between them.
-TABLES: dict[tuple[str, str], str] = {}
 # Names of types that ask for a placement, limit the search for one, or answer.
 ANSWERS = re.compile(r"^(?:struct|class) (\w*(?:Found|Answer|Placed|Learned|Request|Context)|FoundOrder|SearchLimits|(?:Portfolio|Ordered|OrderSearch|Robust"
                      r"|Distinct)Options)\b[^;]*\{", re.M)
@@ -83,7 +81,7 @@ class House:
         return sorted(rows, reverse=True)
 
     def long_functions(self):
-        return [row for row in self.functions() if row[0] > MAX_FUNCTION and (row[1], row[3]) not in TABLES]
+        return [row for row in self.functions() if row[0] > MAX_FUNCTION]
 
     def types_of_answers(self):
         """Types by name in the solver and in the placing commands, with what they include of their own room."""
@@ -132,14 +130,8 @@ def problems(house):
     for name, text in house.text.items():
         if text.count("\n") > MAX_FILE:
             yield f"{name}: {text.count(chr(10))} lines, at most {MAX_FILE}"
-    functions = house.functions()
-    for lines, file, line, name in functions:
-        if lines > MAX_FUNCTION and (file, name) not in TABLES:
-            yield f"{file}:{line}: {name} has {lines} lines, at most {MAX_FUNCTION}; divide it, or add it to TABLES if it has no decisions"
-    long = {(file, name) for lines, file, _, name in functions if lines > MAX_FUNCTION}
-    for file, name in TABLES:
-        if file in house.text and (file, name) not in long:
-            yield f"scripts/check_size.py: {name} of {file} needs no entry in TABLES; remove it"
+    for lines, file, line, name in house.long_functions():
+        yield f"{file}:{line}: {name} has {lines} lines, at most {MAX_FUNCTION}; divide it"
 
 
 def main():

@@ -29,19 +29,22 @@ class WatchView {
   WatchView& operator=(const WatchView&) = delete;
 
   void show(const messages::StatusDelivered& status) {
+    const bool other_start = status_ && status_->start != status.start;
     status_ = status;
     at_ = clock_.now();
+    if (other_start) return draw_status();  // It may end before the next redraw is due.
     draw();
   }
   void draw() {
     if (!view_.due()) return;
-    if (status_)
-      return draw(
-          status_lines(*status_, terminal_, std::chrono::duration<double>(clock_.now() - at_).count()));
+    if (status_) return draw_status();
     if (terminal_.is_tty) draw({"waiting for " + printable(endpoint_) + " to answer"});
   }
 
  private:
+  void draw_status() {
+    draw(status_lines(*status_, terminal_, std::chrono::duration<double>(clock_.now() - at_).count()));
+  }
   void draw(const std::vector<std::string>& lines) {
     std::string text;
     for (const std::string& line : lines) text += line + "\n";
@@ -62,7 +65,7 @@ class Ps final : public Command {
   explicit Ps(bool is_top)
       : Command{is_top ? "top" : "ps",
                 is_top ? "" : "Show every node and actor of a run, and why nothing runs",
-                "emplace ps runs/local --watch"},
+                "emplace ps runs/local"},
         watch_{is_top} {}
   void declare(Options& options) override {
     access_.declare(options);

@@ -37,6 +37,7 @@ TEST(Pipedream, PublishedProfileEqualsTheGraphOfAnotherProgram) {
   const OpGraph ours = load_graph(kPipeDreamFiles / "third_party/pipedream/alexnet.txt").value();
   const OpGraph theirs = load_graph(kPipeDreamFiles / "graphs/pipedream-alexnet.json").value();
   EXPECT_EQ(ours.name(), "alexnet");
+  EXPECT_EQ(graph_sha256(ours).substr(0, 16), "d391efea238ba918");
   ASSERT_EQ(ours.num_ops(), theirs.num_ops());
   ASSERT_EQ(ours.num_edges(), theirs.num_edges());
   ASSERT_THAT(ours.measured_classes(), ElementsAre("gpu"));

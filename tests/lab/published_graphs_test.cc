@@ -34,6 +34,7 @@ TEST(Doppler, NodesHaveTheTimesAndBytesOfItsSimulator) {
   EXPECT_DOUBLE_EQ(graph.measured_us(OpId{0}, 0), 1e8);
   EXPECT_EQ(graph.bytes(graph.first_output(OpId{0})), 4'000'000'000'000);
   EXPECT_EQ(graph.type_name(OpId{3}), "node");
+  EXPECT_EQ(graph_sha256(graph).substr(0, 16), "df28a37a00bf2391");
 }
 
 TEST(Doppler, ErrorsNameTheLine) {
@@ -64,6 +65,7 @@ TEST(Piper, NodesHaveTheirPlainVariants) {
   EXPECT_DOUBLE_EQ(graph.measured_us(OpId{1}, 0), 2000);
   EXPECT_THAT(graph.meta_json(), HasSubstr(R"("devices":4)"));
   EXPECT_THAT(graph_notes(graph), ElementsAre(HasSubstr("2 variants")));
+  EXPECT_EQ(graph_sha256(graph).substr(0, 16), "ffbb461c66549ee2");
 }
 
 TEST(Piper, ErrorsNameTheNode) {

@@ -261,7 +261,7 @@ TEST(Run, RefusesInOneLine) {
   refused(scratch_run(folder.at("d"), {"--cluster", folder.at("none.toml")}), "none.toml");
   refused(scratch_run(folder.at("d"),
                       {"--cluster", folder.file("c.toml", "[[node]]\nname = 'x'\nroles = ['x']")}),
-          "role 'x' is unknown");
+          "unknown role 'x'; expected one of: sampler");
   refused({"run", "--resume"}, "--run-dir");
   ASSERT_EQ(run(scratch_run(folder.at("run"), {"--episodes", "2", "--quiet"})).status, 0);
   refused(scratch_run(folder.at("run"), {"--episodes", "2", "--quiet"}), "--resume");
