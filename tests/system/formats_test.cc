@@ -28,7 +28,8 @@ using testing::shipped;
 using testing::TemporaryFolder;
 
 const std::string kImpala = shipped("tests/fixtures/third_party/tf-graphdef/impala_learner.pbtxt.gz");
-const std::string kAlexnet = shipped("tests/fixtures/third_party/pipedream/alexnet.txt");
+const std::string kBert24 =
+    shipped("tests/fixtures/third_party/dnn-partitioning/latency/bert24_inference.json");
 const std::string kSqueezenet = shipped("tests/fixtures/graphs/light_squeezenet.onnx");
 const std::string kResnet = shipped("tests/fixtures/graphs/resnet50-bs32.json.gz");
 
@@ -47,7 +48,7 @@ std::string refused(const std::vector<std::string>& arguments) {
 
 TEST(Import, RecognisesEveryFormatAndReportsItsAssumptions) {
   const TemporaryFolder folder;
-  for (const auto& [file, ops] : {std::pair{kImpala, 2124}, {kAlexnet, 46}, {kSqueezenet, 119}}) {
+  for (const auto& [file, ops] : {std::pair{kImpala, 2124}, {kBert24, 32}, {kSqueezenet, 119}}) {
     const Finished done = run({"import", file, "-o", folder.at("g.json.gz"), "--json"});
     ASSERT_EQ(done.status, 0) << done.err;
     EXPECT_EQ(ordered_json::parse(done.out)["ops"], ops) << file;
@@ -59,11 +60,11 @@ TEST(Import, RecognisesEveryFormatAndReportsItsAssumptions) {
 
 TEST(Import, FromOverridesRecognition) {
   const TemporaryFolder folder;
-  EXPECT_EQ(run({"import", kAlexnet, "--from", "pipedream", "-o", folder.at("g.json")}).status, 0);
-  EXPECT_THAT(refused({"import", kAlexnet, "--from", "onnx", "-o", folder.at("h.json")}),
+  EXPECT_EQ(run({"import", kBert24, "--from", "dnn-partitioning", "-o", folder.at("g.json")}).status, 0);
+  EXPECT_THAT(refused({"import", kBert24, "--from", "onnx", "-o", folder.at("h.json")}),
               HasSubstr("not an ONNX model"));
-  EXPECT_THAT(refused({"import", kAlexnet, "--from", "pipedraem", "-o", folder.at("h.json")}),
-              AllOf(HasSubstr("'pipedraem'"), HasSubstr("did you mean 'pipedream'?")));
+  EXPECT_THAT(refused({"import", kBert24, "--from", "dnn-partitoning", "-o", folder.at("h.json")}),
+              AllOf(HasSubstr("'dnn-partitoning'"), HasSubstr("did you mean 'dnn-partitioning'?")));
   EXPECT_THAT(refused({"import", folder.at("none"), "--from", "onnx", "-o", folder.at("h.json")}),
               HasSubstr("none"));
   EXPECT_FALSE(std::filesystem::exists(folder.at("h.json")));
@@ -240,7 +241,7 @@ TEST_F(Export, UnexportablePlacementIsRefusedInOneLine) {
               AllOf(HasSubstr("'tpu:7'"), HasSubstr(first)));
   changed["ops"][first] = 3;
   EXPECT_THAT(export_of(changed), HasSubstr("has no device name"));
-  EXPECT_THAT(export_of(whole, kAlexnet), HasSubstr("placement for another graph"));
+  EXPECT_THAT(export_of(whole, kBert24), HasSubstr("placement for another graph"));
   EXPECT_THAT(export_of({{"format", "other"}}), HasSubstr("is not a placement"));
   EXPECT_FALSE(std::filesystem::exists(folder_.at("out")));
 }

@@ -8,14 +8,13 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/system/folder_contents.h"
 #include "tests/system/json_of.h"
 #include "tests/system/process.h"
 
@@ -23,27 +22,17 @@ namespace emplace {
 namespace {
 
 using nlohmann::ordered_json;
+using testing::content_of;
 using testing::Finished;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::json_of;
+using testing::names_in;
 using testing::Process;
 using testing::run;
 using testing::shipped;
 using ::testing::StartsWith;
 using testing::TemporaryFolder;
-
-std::set<std::string> names_in(const std::filesystem::path& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator{folder})
-    names.insert(entry.path().filename().string());
-  return names;
-}
-
-std::string content_of(const std::string& path) {
-  std::ifstream file{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{file}, {}};
-}
 
 TEST(Generate, WritesATrainingAndATestSplitOfAFamily) {
   const TemporaryFolder folder;
@@ -304,103 +293,6 @@ TEST(Generate, RefusesBadInputInOneLineAndLeavesNothing) {
   folder.file("plain", "x");
   EXPECT_THAT(run({"generate", "ptb", "--count", "2", "-o", folder.at("plain")}).err, HasSubstr("is a file"));
   EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"plain"});
-}
-
-/// The facts that `--json` prints of each world, by file name.
-std::set<std::string> outputs_of(const ordered_json& made) {
-  std::set<std::string> names;
-  for (const auto& world : made["worlds"])
-    names.insert(std::filesystem::path{world["output"].get<std::string>()}.filename().string());
-  return names;
-}
-
-TEST(GenerateWorlds, CommandsUseTheMachineOfAWorld) {
-  const TemporaryFolder folder;
-  const ordered_json made = json_of(
-      {"generate", "worlds", "--count", "3", "--most-ops", "300", "--seed", "4", "-o", folder.at("worlds")});
-  EXPECT_EQ(made["written"], 3);
-  for (const auto& world : made["worlds"]) {
-    const std::string path = world["output"];
-    const ordered_json seen = json_of({"inspect", path});
-    EXPECT_EQ(seen["graph_sha256"], world["graph_sha256"]);
-    const ordered_json placed =
-        json_of({"place", path, "-m", world["fits"], "-o", folder.at("placement.json")});
-    EXPECT_EQ(placed["measured"]["valid"], true);
-    EXPECT_EQ(placed["measured"]["busy_s"].size(), world["devices"]);
-    EXPECT_EQ(placed["objective_value"], placed["measured"]["step_time_s"]) << "in seconds";
-    const ordered_json again = json_of({"evaluate", path, folder.at("placement.json")});
-    EXPECT_EQ(again["step_time_s"], placed["measured"]["step_time_s"]);
-    EXPECT_LE(json_of({"bound", path})["lower_bound_s"], placed["measured"]["step_time_s"]);
-    // A machine that the user names takes precedence.
-    const ordered_json other = json_of({"place", path, "-m", "single-gpu", "--devices", "h200 x 2"});
-    EXPECT_EQ(other["measured"]["busy_s"].size(), 2u);
-  }
-}
-
-TEST(GenerateWorlds, RunLearnsOnSeveralWithTheirOwnMachines) {
-  const TemporaryFolder folder;
-  const ordered_json made = json_of(
-      {"generate", "worlds", "--count", "3", "--most-ops", "300", "--seed", "4", "-o", folder.at("worlds")});
-  ASSERT_EQ(made["written"], 3);
-  folder.file("run.toml", "[input]\ngraphs = [\"" + folder.at("worlds") +
-                              "/*.json.gz\"]\n[policy]\nmethod = \"sweep\"\n[run]\nepisodes = 6\n");
-  const ordered_json ran = json_of({"run", folder.at("run.toml"), "--run-dir", folder.at("run")});
-  EXPECT_EQ(ran["episodes"], 6);
-  EXPECT_EQ(json_of({"replay", folder.at("run"), "--verify"})["identical"], true);
-}
-
-TEST(GenerateWorlds, CompletesAFolderBySeedAndIndex) {
-  const TemporaryFolder folder;
-  const auto generate = [&](std::vector<std::string> more) {
-    std::vector<std::string> words{"generate", "worlds", "--most-ops", "300"};
-    words.insert(words.end(), more.begin(), more.end());
-    return json_of(words);
-  };
-  const std::string worlds = folder.at("worlds");
-  EXPECT_EQ(outputs_of(generate({"--first", "10", "--count", "2", "-o", worlds})),
-            (std::set<std::string>{"world-000010.json.gz", "world-000011.json.gz"}));
-  const std::string kept = content_of(worlds + "/world-000011.json.gz");
-  const ordered_json more = generate({"--first", "9", "--count", "3", "-o", worlds});
-  EXPECT_EQ(more["written"], 1);
-  EXPECT_EQ(more["kept"], 2);
-  EXPECT_EQ(names_in(worlds).size(), 3u);
-  std::filesystem::remove(worlds + "/world-000011.json.gz");
-  generate({"--index", "11", "-o", worlds + "/world-000011.json.gz"});
-  EXPECT_EQ(content_of(worlds + "/world-000011.json.gz"), kept);
-  generate({"--index", "11", "--seed", "2", "-o", folder.at("other.json.gz")});
-  EXPECT_NE(content_of(folder.at("other.json.gz")), kept);
-  const ordered_json unseen = generate({"--index", "11", "--held-out", "-o", folder.at("unseen.json.gz")});
-  EXPECT_THAT(unseen["graph"].get<std::string>(), StartsWith("held-out1-000011-"));
-}
-
-TEST(GenerateWorlds, WrongOptionsAreRefusedInOneLine) {
-  const TemporaryFolder folder;
-  folder.file("plain", "x");
-  std::filesystem::create_directory(folder.at("empty"));
-  const std::string out = folder.at("world.json");
-  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
-      {{"worlds", "-o", out}, "needs either --index or --count"},
-      {{"worlds", "--index", "1", "--count", "2", "-o", out}, "needs either --index or --count"},
-      {{"worlds", "--index", "1", "--first", "2", "-o", out}, "--first: is for --count"},
-      {{"worlds", "--count", "0", "-o", out}, "--count '0': is out of range"},
-      {{"worlds", "--count", "2", "-o", folder.at("plain")}, "cannot be created; check that it is no file"},
-      {{"worlds", "--index", "1", "--most-ops", "10", "-o", out}, "--most-ops '10': is out of range"},
-      {{"worlds", "--index", "1", "--layers", "2", "-o", out},
-       "--layers: is for models; the sizes of a world"},
-      {{"worlds", "--index", "1", "--traced", folder.at("empty"), "-o", out}, "has no graph to learn from"},
-      {{"nmt", "--held-out", "-o", out}, "--held-out: is for worlds"},
-      {{"nmt", "--traced", "x", "-o", out}, "--traced: is for worlds"},
-      {{"world", "-o", out}, "did you mean 'worlds'?"},
-  };
-  for (const auto& [arguments, text] : cases) {
-    std::vector<std::string> command{"generate"};
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    const Finished done = run(command);
-    EXPECT_EQ(done.status, 2) << text;
-    EXPECT_THAT(done.out, IsEmpty());
-    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
-    EXPECT_THAT(done.err, HasSubstr(text));
-  }
 }
 
 }  // namespace

@@ -99,8 +99,6 @@ TEST(Objective, RefusesInOneLine) {
   EXPECT_THAT(refusal({"place", kLatency, "--samples", "abc"}), HasSubstr("--samples 'abc'"));
   EXPECT_THAT(refusal({"place", kLatency, "-m", "sweep", "--budget", "0s"}),
               HasSubstr("sweep needs a budget above 0"));
-  EXPECT_THAT(refusal({"compare", kLatency, "--objective", "max-load", "-m", "towers-sync"}),
-              HasSubstr("supports only --objective step-time"));
   EXPECT_THAT(refusal({"evaluate", kLatency, file, "--verify"}),
               HasSubstr("--verify: needs a real executor"));
   const std::string broken = folder.file("broken.json", R"({"maxFPGAs": 1, "maxCPUs": 1, "nodes": 3})");
