@@ -42,8 +42,10 @@ messages::EpisodeScored Scoring::score(const messages::EpisodeCommitted& committ
     }
     if (options_.fits_first) price.floor = state.floor.cost();
     for (const std::uint32_t i : numbers) {
-      const auto peaks =
-          std::span{measured.peak_bytes}.subspan(std::size_t{i} * measured.num_devices, measured.num_devices);
+      const auto peaks = memory.bytes.empty()
+                             ? std::span<const std::int64_t>{}
+                             : std::span{measured.peak_bytes}.subspan(std::size_t{i} * measured.num_devices,
+                                                                      measured.num_devices);
       scored.costs[i] = policy::placement_cost(
           options_.reward, scored.valid[i] != 0, measured.step_time_s[i],
           policy::counted_excess(options_.reward.excess, measured.bytes_over[i], peaks, memory.bytes), price);

@@ -1,6 +1,7 @@
 #pragma once
 /// Names of the laboratory (lab/README.md). They are words of emplace that a build may lack.
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -9,11 +10,15 @@
 
 namespace emplace {
 
-/// The names of all methods, formats and commands that the laboratory adds. Any thread.
-std::span<const std::string_view> lab_words();
+/// What a name of the laboratory is.
+enum class LabWord : std::uint8_t { kCommand, kFormat, kMethod, kModel };
 
-/// The error (kInvalid) for a word of the laboratory that no list of this build has; nothing for any other
-/// word. `where` names the word with its kind: "method 'towers-sync'". Any thread.
-std::optional<Error> not_in_this_build(std::string_view where, std::string_view word);
+/// The names of a kind that the laboratory adds. Any thread.
+std::span<const std::string_view> lab_words(LabWord kind);
+
+/// The error (kInvalid) for a name of the laboratory; nothing for any other. For a name that the list of its
+/// kind does not have: then this build lacks the laboratory. `where` states the name with its kind: "method
+/// 'towers-sync'". Any thread.
+std::optional<Error> not_in_this_build(LabWord kind, std::string_view where, std::string_view name);
 
 }  // namespace emplace

@@ -15,6 +15,7 @@ import functools
 import json
 import math
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -104,6 +105,7 @@ class Bench:
         jobs = [("%s %s seed %d" % key, functools.partial(self.row, *key)) for key in (
             (kind, network, seed) for seed in map(int, o.seeds.split(",")) for kind in o.kinds.split(",")
             for network in o.networks.split(","))]
+        jobs = [job for job in jobs if re.search(o.only, job[0])]
         failures = run_jobs(self.rows.add, jobs, lambda row: "%.3f ms  rho %.4f  %s s" % (
             row["latency_ms"], row["rho"], row["seconds"]))
         table = self.table()

@@ -67,7 +67,7 @@ def run_jobs(add, jobs, show, workers=None, minutes=0, at_stop=lambda: None):
         except KeyboardInterrupt:
             stop.set()
             return
-        except (Failed, OSError) as failure:
+        except Exception as failure:  # One job that breaks must not end the others.
             failures.append(name)
             print("%s: %s" % (name, failure), file=sys.stderr)
             return

@@ -60,7 +60,8 @@ Result<Unit> check_head(std::uint64_t last_seq, std::uint64_t last_update,
 Result<Unit> sync_file(const std::filesystem::path& path) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.open() && ::fsync(file.get()) == 0) return Unit{};
-  return Error{Errc::kIo, printable_path(path) + ": " + std::generic_category().message(errno)};
+  const int code = errno;  // The path's text allocates, which may change it.
+  return Error{Errc::kIo, printable_path(path) + ": " + std::generic_category().message(code)};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that no floor grows by the way: the lines of each against its line in scripts/budget.txt.
+"""Checks that no floor grows unnoticed: the lines of each against its line in scripts/budget.txt.
 
     usage: scripts/check_budget.py [--write] [TREE]      (default: the repository that contains this script)
 
@@ -31,7 +31,7 @@ def files_of(tree):
 
 
 def floors_of(tree, files):
-    """floor -> number of lines, in the order of the alphabet."""
+    """floor -> number of lines, sorted by name."""
     lines = {}
     for file in files:
         floor = file.relative_to(tree).parts[0]
@@ -68,11 +68,10 @@ def git(tree, *words):
 
 def check_raises(tree):
     """Checks the message of each commit that raised a line. The commit that created the file is exempt."""
-    commits = git(tree, "log", "--format=%H", "--", BUDGET).split()
-    for commit, before in zip(commits, commits[1:]):
-        old, new = (read_budget(git(tree, "show", f"{one}:{BUDGET}")) for one in (before, commit))
+    for commit in git(tree, "log", "--format=%H", "--", BUDGET).split():
+        old, new = (read_budget(git(tree, "show", f"{one}:{BUDGET}")) for one in (f"{commit}^", commit))
         raised = [floor for floor in new if new[floor] > old.get(floor, 0)]
-        if raised and not re.search(r"\breplaces\b", git(tree, "show", "-s", "--format=%B", commit), re.I):
+        if old and raised and not re.search(r"\breplaces\b", git(tree, "show", "-s", "--format=%B", commit), re.I):
             yield f"commit {commit[:8]}: raises the budget of {', '.join(raised)} without the word 'replaces'; name what the growth replaces"
 
 

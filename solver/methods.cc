@@ -90,7 +90,7 @@ Result<const Method*> find_compared_method(std::string_view name) {
     }
   }
   const std::string where = "method '" + printable(name, 60) + "'";
-  if (const auto missing = not_in_this_build(where, name)) return *missing;
+  if (const auto missing = not_in_this_build(LabWord::kMethod, where, name)) return *missing;
   const std::string_view near = nearest_word(name, names);
   std::string all;
   for (const std::string_view known : names) all.append(all.empty() ? "methods: " : ", ").append(known);

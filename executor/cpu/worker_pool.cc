@@ -4,24 +4,33 @@
 #include <sched.h>
 #include <xmmintrin.h>
 
+#include <cerrno>
+
 namespace emplace::cpu {
 namespace {
 
 /// The cores available to this process; empty if they are unknown.
 std::vector<std::size_t> available_cores() {
   std::vector<std::size_t> cores;
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (std::size_t core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  // The kernel refuses a set that is smaller than its own, which has more than 1024 cores on some machines.
+  for (std::vector<cpu_set_t> sets(1); sets.size() <= 64; sets.resize(2 * sets.size())) {
+    const std::size_t bytes = sets.size() * sizeof(cpu_set_t);
+    if (::sched_getaffinity(0, bytes, sets.data()) != 0) {
+      if (errno == EINVAL) continue;
+      break;
+    }
+    for (std::size_t core = 0; core < sets.size() * CPU_SETSIZE; ++core)
+      if (CPU_ISSET_S(core, bytes, sets.data())) cores.push_back(core);
+    break;
+  }
   return cores;
 }
 
 void bind_this_thread(std::size_t core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(core, &set);
-  (void)::sched_setaffinity(0, sizeof set, &set);  // An unbound lane is slower but correct.
+  std::vector<cpu_set_t> sets(core / CPU_SETSIZE + 1);
+  const std::size_t bytes = sets.size() * sizeof(cpu_set_t);
+  CPU_SET_S(core, bytes, sets.data());
+  (void)::sched_setaffinity(0, bytes, sets.data());  // An unbound lane is slower but correct.
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ Result<Unit> CudaExecutor::make_lone(std::size_t device, LoneStep& step) {
   EMPLACE_TRY(fill(step.placed->plan, step.placed->program));
   step.stream = std::make_unique<StepStream>(session_, *group_, clock_);
   EMPLACE_TRY(step.stream->prepare(step.placed->program));
-  EMPLACE_TRY(step.stream->step(step.placed->program));  // Loads the kernels_, which a capture cannot do.
+  EMPLACE_TRY(step.stream->step(step.placed->program));  // Loads the kernels, which a capture cannot do.
   if (auto captured = step.stream->capture(step.placed->program); !captured) {
     if (session_.poisoned()) return captured;
     return Unit{};

@@ -152,7 +152,7 @@ class CudaExecutor final : public RealExecutor {
   std::unique_ptr<DeviceGroup> group_;
   EngineChoices engines_{options_.timing.tune};
   std::vector<BoundGraph> kernels_;                                // [devices]
-  Owned<void*, &CudaApi::runtime, &RuntimeApi::FreeHost> pinned_;  // The memory of `stages`.
+  Owned<void*, &CudaApi::runtime, &RuntimeApi::FreeHost> pinned_;  // The memory of `stages_`.
   HostStages stages_;
   std::unique_ptr<StepStream> stream_;
   std::vector<std::unique_ptr<Kernel>> fills_;  // [buffers] Make initial values; created on first use.

@@ -105,7 +105,7 @@ Result<Unit> CudaExecutor::profile_device(std::size_t device, ExecutorProfile& p
   if (program.out_of_memory())
     return profile_failed(*program.out_of_memory(), graph_, devices_, static_cast<DeviceId>(device));
   EMPLACE_TRY(prepare(placed.plan, program));
-  EMPLACE_TRY(step(program));  // Loads the kernels_.
+  EMPLACE_TRY(step(program));  // Loads the kernels.
   EMPLACE_TRY(step(program));
   const auto ops = lowered_.kernels();
   const auto per_op = [&](double us) { return ops.empty() ? 0 : us / static_cast<double>(ops.size()); };

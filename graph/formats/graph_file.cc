@@ -88,7 +88,7 @@ Result<GraphFormat> parse_format(std::string_view name) {
     names.push_back(one.name);
   }
   const std::string where = "format '" + printable(name, 40) + "'";
-  if (const auto missing = not_in_this_build(where, name)) return *missing;
+  if (const auto missing = not_in_this_build(LabWord::kFormat, where, name)) return *missing;
   const std::string_view near = nearest_word(name, names);
   return invalid(where, "is unknown: expected one of " + format_names(),
                  near.empty() ? std::string{} : "did you mean '" + std::string{near} + "'?");

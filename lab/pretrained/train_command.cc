@@ -12,7 +12,13 @@
 namespace emplace::lab {
 namespace {
 
-using namespace launcher;  // It is a command like those of launcher/commands.
+using launcher::Command;
+using launcher::Console;
+using launcher::ExitStatus;
+using launcher::Options;
+using launcher::parse_whole;
+using launcher::stopped_by;
+using launcher::StopSignal;
 
 class Train final : public Command {
  public:

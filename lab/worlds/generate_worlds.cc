@@ -22,7 +22,15 @@ namespace emplace::lab {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace launcher;  // It is a part of a command of launcher/commands.
+using launcher::Console;
+using launcher::ExitStatus;
+using launcher::Json;
+using launcher::json_text;
+using launcher::LiveView;
+using launcher::parse_whole;
+using launcher::stopped_by;
+using launcher::StopSignal;
+using launcher::WorldsRequest;
 
 constexpr std::uint32_t kMaxWorld = 99'999'999, kMaxWorlds = 1'000'000, kLeastMostOps = 200,
                         kMaxMostOps = 200'000;

@@ -133,7 +133,7 @@ Finding vector_units() {
 }
 
 /// A limit of this process that many executors may reach.
-Finding limit(const char* what, __rlimit_resource resource, rlim_t least, const char* cure) {
+Finding limit(const char* what, decltype(RLIMIT_NOFILE) resource, rlim_t least, const char* cure) {
   rlimit now{};
   ::getrlimit(resource, &now);
   const bool any = now.rlim_cur == RLIM_INFINITY;

@@ -216,7 +216,8 @@ Result<Unit> Generate::no_option_of_worlds() const {
 
 Result<ExitStatus> Generate::worlds(Console& console) const {
   EMPLACE_TRY(no_option_of_models("the sizes of a world are random"));
-  if (laboratory_.generate_worlds == nullptr) return *not_in_this_build("model 'worlds'", "worlds");
+  if (laboratory_.generate_worlds == nullptr)
+    return *not_in_this_build(LabWord::kModel, "model 'worlds'", "worlds");
   return laboratory_.generate_worlds(console, {.output = output_,
                                                .index = index_,
                                                .count = count_,

@@ -23,7 +23,9 @@ class WatchView {
         terminal_{console.out_terminal()},
         view_{terminal_, clock_, true, [&console](std::string_view text) { console.write(text); }} {}
   ~WatchView() {
-    if (status_) view_.keep();  // Else what waits for the first status is erased.
+    if (!status_) return;  // What waits for the first status is erased.
+    if (!terminal_.is_tty && !shown_) draw_status();
+    view_.keep();
   }
   WatchView(const WatchView&) = delete;
   WatchView& operator=(const WatchView&) = delete;
@@ -32,6 +34,7 @@ class WatchView {
     const bool other_start = status_ && status_->start != status.start;
     status_ = status;
     at_ = clock_.now();
+    shown_ = false;
     if (other_start) return draw_status();  // It may end before the next redraw is due.
     draw();
   }
@@ -43,12 +46,14 @@ class WatchView {
 
  private:
   void draw_status() {
+    shown_ = true;
     draw(status_lines(*status_, terminal_, std::chrono::duration<double>(clock_.now() - at_).count()));
   }
   void draw(const std::vector<std::string>& lines) {
-    std::string text;
+    std::string text{first_ ? "" : "\n"};
     for (const std::string& line : lines) text += line + "\n";
     view_.show_now(lines, text);
+    first_ = false;
   }
 
   const std::string endpoint_;
@@ -56,7 +61,9 @@ class WatchView {
   const Terminal terminal_;
   LiveView view_;
   std::optional<messages::StatusDelivered> status_;
-  Nanos at_{0};  // When it came.
+  Nanos at_{0};         // When it came.
+  bool shown_ = false;  // Since it came.
+  bool first_ = true;   // Nothing has been drawn.
 };
 
 /// `ps`, and `top`, its old name with --watch.

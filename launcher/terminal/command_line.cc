@@ -153,7 +153,8 @@ class Parser {
     const auto word =
         std::find_if(extras.begin(), extras.end(), [](const std::string& w) { return !w.starts_with('-'); });
     if (word == extras.end()) return unexpected("emplace", extras.front(), app_);
-    if (auto missing = not_in_this_build("command '" + printable(*word, 60) + "'", *word)) return missing;
+    if (auto missing = not_in_this_build(LabWord::kCommand, "command '" + printable(*word, 60) + "'", *word))
+      return missing;
     std::vector<std::string> names;
     for (const Branch& branch : branches_) names.push_back(branch.app->get_name());
     const std::string near = suggestion(*word, names);

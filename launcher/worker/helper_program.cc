@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kTorchProgram = "emplace-exec-torch";
 constexpr const char* kTorchModule = "emplace.torch_executor";
-constexpr const char* kTorchCure = "pip install emplace torch";
+constexpr const char* kTorchCure = "pip install emplace torch msgpack";
 constexpr Nanos kVersionLimit = std::chrono::seconds{60};  // A cold disk may take some seconds.
 
 /// A program that Python runs; its interpreter would take a typed signal as its own.

@@ -137,7 +137,7 @@ class Placement:
             where = devices[op.name], start, time
             rows.append((op.name, op.type, op.scope, op.phase, *where, op.flops, op.param_bytes))
         names = "op type scope phase device start_s time_s flops param_bytes".split()
-        return dict(zip(names, map(list, zip(*rows))))
+        return {name: [row[column] for row in rows] for column, name in enumerate(names)}
 
     @cached_property
     def schedule(self) -> Schedule:

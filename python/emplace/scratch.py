@@ -25,11 +25,18 @@ class Scratch:
 
 def write(path: str | os.PathLike[str], text: str) -> None:
     """Writes a file as a whole or not at all. Raises EmplaceError."""
-    target = Path(path)
     try:
+        target = Path(os.path.realpath(path))
+        if target.exists() and not target.is_file():  # A pipe or a terminal.
+            target.write_text(text, encoding="utf-8")
+            return
         partial = target.with_name(target.name + ".partial")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(target)
+        try:
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(target)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise EmplaceError(
             os.fspath(path),

@@ -40,8 +40,12 @@ def options(**values: object) -> list[str]:
     words: list[str] = []
     for name, value in values.items():
         if value is not None and value is not False:
-            words += ["--" + name.replace("_", "-"), *([] if value is True else [str(value)])]
+            words += ["--" + name.replace("_", "-"), *([] if value is True else [_text(value)])]
     return words
+
+
+def _text(value: object) -> str:
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
 def request_arguments(**settings: object) -> list[str]:

@@ -155,7 +155,7 @@ std::vector<double> shares_by_speed(const Problem& problem, const std::vector<De
 std::vector<double> shares_by_memory(const Problem& problem, const std::vector<DeviceId>& machine) {
   std::vector<double> memory;
   for (const DeviceId device : machine)
-    memory.push_back(static_cast<double>(problem.devices[device].memory_bytes));
+    memory.push_back(std::max(1.0, static_cast<double>(problem.devices[device].memory_bytes)));
   return normalised(std::move(memory));
 }
 

@@ -117,8 +117,8 @@ Result<Answer> LocalSearch::find(const Problem& problem, Executor& executor) con
   const Level level = split ? class_level(problem) : group_level(problem, 256);
   const Placement first = search.best();
   const double begin = search.spent();
-  constexpr int kLaunchers = 6;
-  const int starts = split ? kLaunchers : 1;
+  constexpr int kStarts = 6;
+  const int starts = split ? kStarts : 1;
   for (int k = 0; k < starts && search.spent() < 1; ++k) {
     const double from = begin + (1 - begin) * k / starts, to = begin + (1 - begin) * (k + 1) / starts;
     const Placement start = k == 0 ? first : k % 2 == 1 ? on_cpu(problem, first) : search.best();

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
-#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/lab_words.h"
 #include "graph/formats/graph_file.h"
@@ -14,6 +14,10 @@
 namespace emplace {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+
 class OpenLaboratory final : public ::testing::Environment {
  public:
   void SetUp() override { laboratory = launcher::open_laboratory(); }
@@ -21,23 +25,26 @@ class OpenLaboratory final : public ::testing::Environment {
 };
 const auto* const kEnvironment = ::testing::AddGlobalTestEnvironment(new OpenLaboratory);
 
-TEST(Laboratory, EachWordIsInOneList) {
+TEST(Laboratory, EachNameIsInTheListOfItsKind) {
   const launcher::Laboratory& laboratory = OpenLaboratory::laboratory;
   ASSERT_TRUE(laboratory.make_train != nullptr && laboratory.generate_worlds != nullptr);
-  std::multiset<std::string_view> added{laboratory.make_train()->name(), "worlds"};
-  for (const Method* method : transforming_methods()) added.insert(method->name());
-  for (const std::string_view word : lab_words())
-    if (parse_format(word).ok()) added.insert(word);
-  EXPECT_THAT(lab_words(), ::testing::UnorderedElementsAreArray(added));
+  EXPECT_THAT(lab_words(LabWord::kCommand), ElementsAre(laboratory.make_train()->name()));
+  EXPECT_THAT(lab_words(LabWord::kModel), ElementsAre("worlds"));
+  std::vector<std::string_view> methods;
+  for (const Method* method : transforming_methods()) methods.push_back(method->name());
+  EXPECT_THAT(lab_words(LabWord::kMethod), ElementsAreArray(methods));
+  for (const std::string_view format : lab_words(LabWord::kFormat))
+    EXPECT_TRUE(parse_format(format).ok()) << format;
 }
 
-TEST(Laboratory, OnlyItsWordsAreMissingFromABuild) {
-  for (const std::string_view word : lab_words())
-    EXPECT_EQ(not_in_this_build("word '" + std::string{word} + "'", word)->context,
-              "word '" + std::string{word} + "': is not in this build; configure it with -DEMPLACE_LAB=ON");
-  EXPECT_FALSE(not_in_this_build("method 'heft'", "heft").has_value());
-  for (const std::string_view format : {"onnx", "emplace", "dnn-partitioning"})
-    EXPECT_FALSE(not_in_this_build("format", format).has_value()) << format;
+TEST(Laboratory, OnlyItsOwnNamesAreMissingFromABuild) {
+  EXPECT_EQ(not_in_this_build(LabWord::kFormat, "format 'piper'", "piper")->context,
+            "format 'piper': is not in this build; configure it with -DEMPLACE_LAB=ON");
+  EXPECT_FALSE(not_in_this_build(LabWord::kFormat, "format 'onnx'", "onnx").has_value());
+  // A name of another kind is unknown, with the nearest one.
+  EXPECT_FALSE(not_in_this_build(LabWord::kMethod, "method 'train'", "train").has_value());
+  EXPECT_THAT(find_compared_method("train").error().context, HasSubstr("is unknown"));
+  EXPECT_THAT(parse_format("towers-sync").error().context, HasSubstr("is unknown"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Goal: no floor grows by the way, and a commit that raises a budget names what the growth replaces. Method: small made-up trees in a
+"""Goal: no floor grows unnoticed, and a commit that raises a budget names what the growth replaces. Method: small made-up trees in a
 temporary folder, and made-up histories of one."""
 
 import pathlib

@@ -164,7 +164,7 @@ TEST_F(TorchExecutor, MissingProgramIsOneLineWithTheCure) {
     const Finished done = run(evaluate({"--model", "m:f"}), only(environment));
     expect_one_line(done, 2, what);
     EXPECT_THAT(done.err, HasSubstr("executor 'torch': "));
-    EXPECT_THAT(done.err, ::testing::EndsWith("; pip install emplace torch\n"));
+    EXPECT_THAT(done.err, ::testing::EndsWith("; pip install emplace torch msgpack\n"));
     EXPECT_THAT(done.out, IsEmpty());
   };
   refused({"PATH=" + at("empty")}, "nor in PATH, and there is no python3");
@@ -194,7 +194,7 @@ TEST_F(TorchExecutor, DoctorNamesTheVersionOrTheCure) {
   };
   json missing = finding(only({"PATH=" + at("empty")}));
   EXPECT_EQ(missing["value"], "not installed");
-  EXPECT_EQ(missing["cure"], "pip install emplace torch");
+  EXPECT_EQ(missing["cure"], "pip install emplace torch msgpack");
   stand_in("bin/emplace-exec-torch", "PATH");
   EXPECT_EQ(finding(only())["value"], "emplace-exec-torch 0.1.0, torch 9.9");
 }

@@ -174,6 +174,8 @@ class ExecutorActor(Actor):
         """Reported: the lease goes to another executor."""
         if not isinstance(cause, Exception):
             raise cause
+        if self._left:
+            return
         error = " ".join(str(cause).split()) or type(cause).__name__
         log.warning("%s cannot measure: %s", self.name, error)
         self._answer(PlacementMeasured(error=error))

@@ -309,7 +309,7 @@ class Link:
         elif incoming.number == ByeAck.NUMBER:
             self._bye_acked[plane] = True
         elif incoming.number >= FIRST_RUNTIME_TYPE or incoming.number not in REGISTER:
-            self.unknown += 1  # A message of a later version.
+            self.unknown += 1  # A message that this client does not know.
         else:
             seq = incoming.envelope.seq
             if seq < self._expected[plane]:

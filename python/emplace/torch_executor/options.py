@@ -39,7 +39,7 @@ def parse(arguments: list[str]) -> Options:
     """
     parser = Parser(NAME, "Measures placements by PyTorch; emplace starts it.", "--model=module:make_step")
     parser.add_argument("--model", type=_model, metavar="MODULE:FUNCTION", help="what makes the step")
-    parser.add_argument("--parent", type=whole, metavar="PID", help="end unless this process is the parent")
+    parser.add_argument("--parent", type=whole, metavar="PID", help="end if the parent is not this process")
     parser.add_argument("--threads", type=positive, metavar="N", help="threads of a CPU device (1)")
     parser.add_argument("--devices", type=_devices, metavar="NAME=DEVICE,…", help="e.g. gpu:0=cuda:0")
     for failure in ("crash", "hang", "poison", "oom"):

@@ -190,7 +190,11 @@ def _requests(executor: TorchExecutor, options: Options, line: Line) -> NoReturn
         if request.number != RunPlacement.NUMBER:
             _print_error(f"message: type {request.number} was not expected")
             os._exit(1)
-        run = request.read(RunPlacement)
+        try:
+            run = request.read(RunPlacement)
+        except WireError as error:
+            _print_error(f"message: {error}")
+            os._exit(1)
         try:
             line.send(_answer(executor, options, run, bytes(request.section(run.placement))))
         except DeviceLost as lost:

@@ -73,6 +73,12 @@ class Message:
         names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
         cls.NUMBER, cls.FIELDS = number, [(name, *_kind(hints[name])) for name in names]
         if number >= 0:
+            if number >= 1 << 16 or number in REGISTER:
+                raise EmplaceError(
+                    f"message {cls.__name__}",
+                    f"has the number {number}, which is taken or above 65535",
+                    "see docs/reference/wire_messages.md",
+                )
             REGISTER[number] = cls
 
     def __eq__(self, other: object) -> bool:
