@@ -37,7 +37,7 @@ struct GraphMemory {
 struct ScoringOptions {
   policy::RewardOptions reward;
   policy::BaselineOptions baseline;
-  std::map<std::string, GraphMemory> memory;  ///< By graph_sha256.
+  std::map<std::string, GraphMemory> memory;  ///< The keys are graph_sha256.
   BaselinePer per = BaselinePer::kController;
   /// If > 0: a valid placement whose cost is an outlier of its baseline (policy::OutlierFilter) does not
   /// count.

@@ -44,7 +44,7 @@ void append_graph(std::size_t graph, Bytes& bytes);
 /// Removes that number from the front of `bytes`, which are untrusted. Errors (kInvalid): it is missing or
 /// not below `graphs`.
 Result<std::size_t> take_graph(std::span<const std::byte>& bytes, std::size_t graphs);
-/// That number without errors: 0 if it is missing or not below `graphs`.
+/// Returns the number that append_graph() wrote; 0 if it is missing or not below `graphs`.
 std::size_t graph_or_first(std::span<const std::byte> bytes, std::size_t graphs);
 
 /// Builds Decisions::log_q when only the log-probability of whole placements is known.

@@ -179,8 +179,8 @@ class BoundGraph {
   }
 
   std::vector<BoundKernel<Kernel, Copy>> kernels_;  // [ops]
-  Made<Kernel> made_;                               // By signature.
-  Made<Copy> copies_;                               // By operand.
+  Made<Kernel> made_;                               // The keys are signatures.
+  Made<Copy> copies_;                               // The keys are operands.
   std::vector<std::unique_ptr<Kernel>> stand_ins_;
   std::unordered_map<std::uint32_t, Packing<Copy>> parts_;  // Parts by buffer.
   std::map<std::string, std::string> synthetic_types_;

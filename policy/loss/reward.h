@@ -83,7 +83,7 @@ inline constexpr double kNoFloor = -std::numeric_limits<double>::infinity();
 struct MemoryPrice {
   double more_per_gb = 0;            ///< Added to RewardOptions::penalty_per_gb.
   std::int64_t smallest_memory = 1;  ///< smallest_memory() of the machine [B].
-  double factor = 1;                 ///< Of the penalty (AdaptivePenalty).
+  double factor = 1;                 ///< Factor of the penalty (AdaptivePenalty).
   double floor = kNoFloor;           ///< Minimum cost before the penalty (MemoryFloor).
 };
 

@@ -23,7 +23,7 @@
 
 namespace emplace::policy {
 
-/// Of `loss` only the weight of the entropy bonus counts.
+/// The placer uses only the weight of the entropy bonus of `loss`.
 struct SchedulerOptions : CommonPlacerOptions, SchedulerShape {
   std::uint64_t most_choices = 2000;
   bool improves = false;  ///< Improving heads start at the incumbent passed to sample_from().

@@ -3,6 +3,7 @@ JSON."""
 
 from __future__ import annotations
 
+import abc
 import copy
 from dataclasses import dataclass, field
 from html import escape
@@ -25,12 +26,12 @@ class Result:
         return copy.deepcopy(self._json)
 
 
-class Table:
+class Table(abc.ABC):
     """What is shown as a table, and in a notebook as HTML."""
 
+    @abc.abstractmethod
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """The head and the rows."""
-        raise NotImplementedError
 
     def _below(self) -> str:
         """A line below the table; empty: none."""

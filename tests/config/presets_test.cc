@@ -16,7 +16,7 @@
 namespace emplace::launcher {
 namespace {
 
-using Values = std::map<std::string, std::string>;  // By the name of the setting.
+using Values = std::map<std::string, std::string>;  // The keys are names of settings.
 
 /// Values by "METHOD PRESET", "METHOD record" and "base", which has those that the others do not list.
 std::map<std::string, Values> recorded_presets() {

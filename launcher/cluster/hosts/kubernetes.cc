@@ -272,7 +272,7 @@ class Writer {
   const RunConfig& config_;
   const std::string name_;
   const json template_;
-  Values values_;                 // Of every object.
+  Values values_;                 // Shared by all objects.
   json items_;                    // The manifests so far.
   json members_ = json::array();  // Jobs of the set.
 };
