@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "base/clock.h"
@@ -174,6 +175,28 @@ TEST(Replay, RefusesOtherFoldersDamagedRunsAndRunsInProgress) {
   going.send(SIGTERM);
   EXPECT_EQ(going.finish().status, 143);
   EXPECT_TRUE(run_json({"replay", folder.at("going"), "--json"})["identical"].get<bool>());
+}
+
+// Costs, readers and learners may change; what an older program recorded still gives the bits that it gave
+// then. fixtures/runs/learned has every method, three formats of graphs, and machines of equal and of unlike
+// devices.
+TEST(Replay, OlderRunsOfEveryMethodGiveTheirBits) {
+  const TemporaryFolder folder;
+  std::set<std::string> methods;
+  for (const auto& entry : std::filesystem::directory_iterator{shipped("tests/fixtures/runs/learned")}) {
+    if (!entry.is_directory()) continue;
+    const std::string name = entry.path().filename();
+    std::filesystem::copy(entry.path(), folder.at(name));
+    const json replayed = run_json({"replay", folder.at(name), "--verify", "--json"});
+    EXPECT_EQ(replayed["identical"], true) << name;
+    EXPECT_EQ(replayed["episodes"], 20) << name;
+    EXPECT_GE(replayed["updates"], 10) << name;
+    methods.insert(name.substr(0, name.rfind('-')));
+  }
+  EXPECT_THAT(methods,
+              ::testing::ElementsAre("colocrl", "hierarchical", "placeto", "placeto-simple-aggregator",
+                                     "placeto-simple-partitioner", "random-grouping", "scheduler",
+                                     "simple-planner", "spotlight", "sweep"));
 }
 
 // Schema 3 kept no graphs.
