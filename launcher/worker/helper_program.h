@@ -3,6 +3,7 @@
 /// PyTorch; it is a part of the Python package.
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,14 @@ inline constexpr const char* kPythonVariable = "EMPLACE_PYTHON";
 /// Returns the Python interpreter for parts of the package emplace: the one that EMPLACE_PYTHON names, or the
 /// python3 of PATH. Empty: none.
 std::string python_path();
+
+/// Why a Python cannot start a module of the package emplace, and the first part of the cure.
+struct PackageFault {
+  std::string what;  ///< "lacks the package emplace", or has a stranger's of that name, which is on PyPI.
+  std::string before_install;  ///< To write before "pip install …"; empty: nothing.
+};
+/// Returns the fault in what a Python printed that was to start such a module; nullopt: another one.
+std::optional<PackageFault> package_fault(std::string_view errors);
 
 /// Returns the kinds that run in processes: "cpu", "cuda", "fake", "torch".
 std::span<const std::string_view> process_executor_kinds();

@@ -10,11 +10,13 @@ Bad input raises EmplaceError: one line with where, what and cure. docs/guide/py
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from emplace.errors import EmplaceError, NoPlacement, UnknownName, need
 from emplace.graph import Graph, Op, read
+from emplace.installation import check as _check_installation
 from emplace.machines import Device, Machine
 from emplace.machines import Machine as machine
 from emplace.placement import Placement
@@ -50,6 +52,8 @@ __all__ = [
     "trace",
     "verify",
 ]
+
+_check_installation(os.path.dirname(os.path.dirname(__file__)))
 
 
 def trace(

@@ -120,16 +120,21 @@ TEST_F(RayNode, MissingDependencyIsOneLineWithTheCure) {
     const std::string line = error_line(ended);
     EXPECT_NE(line.find("node 'far' on ray: "), std::string::npos) << line;
     EXPECT_NE(line.find(why), std::string::npos) << line;
-    EXPECT_NE(line.find("pip install"), std::string::npos) << line;
+    EXPECT_NE(line.find("pip install 'PATH/emplace_placement-….whl[ray]'"), std::string::npos) << line;
     EXPECT_FALSE(std::filesystem::exists(up.directory() + "/run.db"));
   };
   write_python("emplace.ray 0.1.0, ray is not installed");
   refused(options(), "lacks the package ray");
   refused(options("", "/no/such/python"), "cannot be started");
-  const std::string bare =
-      folder_.file("bare", "#!/bin/sh\necho \"$0: No module named emplace\" >&2\nexit 1\n");
-  std::filesystem::permissions(bare, std::filesystem::perms::owner_all);
-  refused(options("", bare), "lacks the package emplace");
+  const auto python_without = [&](const char* module) {
+    const std::string python = folder_.file(
+        module, std::string{"#!/bin/sh\necho \"$0: No module named "} + module + "\" >&2\nexit 1\n");
+    std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+    return python;
+  };
+  refused(options("", python_without("emplace")), "lacks the package emplace");
+  refused(options("", python_without("emplace.ray")),
+          "has a stranger's package emplace; pip uninstall emplace, then ");
   const Finished engine = run({"up", folder_.file("c.toml", ""), "--on", "spark"});
   EXPECT_EQ(engine.status, 2);
   EXPECT_NE(error_line(engine).find("--on: 'spark' is unknown; use ray"), std::string::npos) << engine.err;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Goal: scripts/check_docs.py reports each name in the documents that does not exist, with file and line.
+"""Goal: scripts/check_docs.py reports each name in the documents that does not exist, and each advice to install the package by a name
+of PyPI, with file and line.
 Method: small made-up trees in a temporary folder; the real documents by the test `docs`."""
 
 import unittest
@@ -39,6 +40,38 @@ class CheckDocs(CheckerTest):
         added = {"record/store/schema.cc": SOUND["record/store/schema.cc"] + '    {"runs", "host TEXT,port INTEGER"},\n'}
         self.refuses(added, "runs has the columns seed, update, host, port")
         self.refuses({"record/store/schema.cc": ""}, "runs has the columns of no table")
+
+    def test_advice_names_no_package_of_ours_on_pypi(self):
+        commands = [
+            "pip install NAME", "see pip install NAME.", "pip3 install -U NAME==0.1", "python -m pip install 'NAME[torch]' numpy", "pip install torch NAME",
+            "pip install --upgrade torch \\\n    NAME", "RUN pip install --no-cache-dir \\\n  torch \\\n  NAME", "uv add NAME", "uv pip install NAME",
+            "uv run --with NAME python", "uvx NAME place", "pipx run NAME", "%pip install -q NAME", '["pip", "install", "NAME"]', '"cure: pip install "\n    "NAME torch"',
+            "`pip install\nNAME`", "# `pip install\n# NAME`", "conda install -c forge NAME", "poetry add NAME>=0.1", "(pip install NAME)", '\'{"pip": ["NAME"]}\'',
+            '"{\\"pip\\": [\\"NAME\\"]}"', '{"pip": {"packages": ["torch", "NAME[ray]"]}}', 'dependencies = [\n  "numpy",\n  "NAME",\n]']
+        names = ["emplace", "emplace-placement", "emplace_placement", "Emplace"]
+        pages = {f"docs/{number}-{name}.md": command.replace("NAME", name) for number, command in enumerate(commands) for name in names}
+        files = ["launcher/a.cc", "python/b.py", "python/tour.ipynb", "Dockerfile", "configs/c.toml", ".ci/run", "README.md"]
+        others = {file: f"\n{commands[0].replace('NAME', 'emplace')}\n" for file in files}
+        lists = {"requirements-dev.txt": "\n" + "emplace[torch]>=0.1\n", "environment.yml": "dependencies:\n  - " + "emplace\n"}
+        status, errors = self.check({**pages, **others, **lists})
+        self.assertEqual(status, 1)
+        for file in pages:
+            self.assertIn(f"error: {file}:", errors, pages[file])
+        for file in [*others, *lists]:
+            self.assertIn(f"error: {file}:2: installs the package by a name", errors)
+        self.refuses({"python/a.py": f"m.version('{'emplace'}')\n"}, "python/a.py:1: asks for the distribution")
+
+    def test_advice_of_a_wheel_and_of_other_packages_passes(self):
+        texts = [
+            "pip install 'PATH/emplace_placement-….whl[torch]'", "pip install python/dist/emplace_*.whl", "pip install emplace_placement-0.1.0-py3-none-any.whl",
+            "pip uninstall emplace", "pip install torch msgpack\nemplace doctor", "`pip install` of the wheel of emplace", "pip install torch; emplace doctor",
+            "pip install 'ray>=2.9', or name a Python that emplace finds", "uv run emplace place",
+            "pip install 'emplace-placement @ file:///tmp/x.whl'",
+            'dependencies = ["numpy"]\n\n[project.scripts]\nemplace = "emplace.program:main"', 'packages = ["emplace"]', 'm.version("emplace-placement")']
+        pages = {f"docs/{number}.md": text for number, text in enumerate(texts)}
+        install = "pip install"  # Apart from the name: the checker reads this file, too.
+        lists = {"requirements.txt": "torch==2.15.0\nonnx\n", "tests/fixtures/a.txt": f"{install} emplace"}
+        self.assertEqual(self.check({**pages, **lists}), (0, ""))
 
 
 if __name__ == "__main__":

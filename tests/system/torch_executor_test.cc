@@ -63,6 +63,9 @@ void expect_one_line(const Finished& done, int status, const std::string& text) 
   EXPECT_THAT(done.err, HasSubstr(text));
 }
 
+constexpr const char* kCure =
+    "pip install 'PATH/emplace_placement-….whl[torch]' (scripts/wheel.sh makes the wheel)";
+
 class TorchExecutor : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -164,7 +167,7 @@ TEST_F(TorchExecutor, MissingProgramIsOneLineWithTheCure) {
     const Finished done = run(evaluate({"--model", "m:f"}), only(environment));
     expect_one_line(done, 2, what);
     EXPECT_THAT(done.err, HasSubstr("executor 'torch': "));
-    EXPECT_THAT(done.err, ::testing::EndsWith("; pip install emplace torch msgpack\n"));
+    EXPECT_THAT(done.err, ::testing::EndsWith(std::string{kCure} + "\n"));
     EXPECT_THAT(done.out, IsEmpty());
   };
   refused({"PATH=" + at("empty")}, "nor in PATH, and there is no python3");
@@ -174,10 +177,22 @@ TEST_F(TorchExecutor, MissingProgramIsOneLineWithTheCure) {
   refused({"PATH=" + at("bin")}, "bin/python3 lacks the package emplace");
   refused({"EMPLACE_PYTHON=" + at("bin/python3")}, "bin/python3 (EMPLACE_PYTHON) lacks the package emplace");
   refused({"EMPLACE_PYTHON=" + at("empty")}, "cannot be started");
+  // PyPI's emplace, which has no such module.
+  program("bin/python3", "echo \"$0: No module named emplace.torch_executor\" >&2\nexit 1\n");
+  const std::string stranger = "has a stranger's package emplace; pip uninstall emplace, then ";
+  refused({"PATH=" + at("bin")}, "bin/python3 " + stranger);
+  refused({"EMPLACE_PYTHON=" + at("bin/python3")}, "bin/python3 (EMPLACE_PYTHON) " + stranger);
   refused({"EMPLACE_PYTHON=" + program("silent", "kill -9 $$\n")}, "silent ended with status 137");
   program("bin/emplace-exec-torch",
           "echo 'emplace-exec-torch: there is no torch in /usr/bin/python3' >&2\nexit 2\n");
   refused({}, "there is no torch in /usr/bin/python3");
+  // The package found a stranger's in its folder: its line has the cure.
+  program("bin/emplace-exec-torch",
+          "echo 'error: emplace: a stranger is here; pip uninstall emplace, then install the wheel again' "
+          ">&2\nexit 2\n");
+  const Finished mixed = run(evaluate({"--model", "m:f"}), only({}));
+  expect_one_line(mixed, 2, "executor 'torch': emplace: a stranger is here; pip uninstall emplace, then ");
+  EXPECT_THAT(mixed.err, ::testing::EndsWith("the wheel again\n"));
   // Another program of that name is not started as an executor.
   program("bin/emplace-exec-torch", "echo hello\n");
   refused({}, "executor 'torch': hello");
@@ -194,7 +209,7 @@ TEST_F(TorchExecutor, DoctorNamesTheVersionOrTheCure) {
   };
   json missing = finding(only({"PATH=" + at("empty")}));
   EXPECT_EQ(missing["value"], "not installed");
-  EXPECT_EQ(missing["cure"], "pip install emplace torch msgpack");
+  EXPECT_EQ(missing["cure"], kCure);
   stand_in("bin/emplace-exec-torch", "PATH");
   EXPECT_EQ(finding(only())["value"], "emplace-exec-torch 0.1.0, torch 9.9");
 }

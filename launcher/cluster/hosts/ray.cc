@@ -15,11 +15,12 @@ namespace {
 
 constexpr const char* kModule = "emplace.ray";
 constexpr const char* kCure =
-    "pip install emplace 'ray>=2.9', or name a Python that has them in EMPLACE_PYTHON";
+    "pip install 'PATH/emplace_placement-….whl[ray]' (scripts/wheel.sh makes the wheel), or name a "
+    "Python with both in EMPLACE_PYTHON";
 constexpr Nanos kVersionLimit = std::chrono::seconds{60};  // A cold disk may take some seconds.
 
-Error refused(const NodePlan& node, const std::string& what) {
-  return invalid("node '" + printable(node.name, 40) + "' on ray", what, kCure);
+Error refused(const NodePlan& node, const std::string& what, const std::string& before_install = "") {
+  return invalid("node '" + printable(node.name, 40) + "' on ray", what, before_install + kCure);
 }
 
 std::string number(double value) { return fmt::format("{}", value); }
@@ -81,8 +82,8 @@ Result<Unit> check_ray(const NodePlan& node) {
   const std::string where = printable(python, 100);
   if (!ran) return refused(node, where + " cannot be started: " + ran.error().context);
   const std::string last = printable(ran->last_line(), 200);
-  if (ran->status != 0 && ran->errors.find("No module named") != std::string::npos)
-    return refused(node, where + " lacks the package emplace");
+  if (const auto fault = package_fault(ran->errors); ran->status != 0 && fault)
+    return refused(node, where + " " + fault->what, fault->before_install);
   if (ran->status != 0) return refused(node, where + ": " + last);
   if (last.find("ray is not installed") != std::string::npos)
     return refused(node, where + " lacks the package ray");

@@ -27,7 +27,7 @@ from emplace.wire.frames import Incoming, Outgoing
 from emplace.wire.messages import ActorStatus, Beat, NodeReported
 
 try:
-    VERSION = importlib.metadata.version("emplace")  # The text that `emplace ps` shows.
+    VERSION = importlib.metadata.version("emplace-placement")  # The text that `emplace ps` shows.
 except importlib.metadata.PackageNotFoundError:
     VERSION = "unpackaged"
 DISPATCHER, RECORDER, TRACKER = "dispatcher/0", "recorder/0", "tracker/0"

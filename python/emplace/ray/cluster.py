@@ -18,7 +18,7 @@ from emplace.ray import joining
 from emplace.ray.crew import Process
 
 OLDEST = (2, 9)
-_CURE = "pip install 'ray>=2.9' beside emplace, or name a Python that has it in EMPLACE_PYTHON"
+_CURE = "pip install 'ray>=2.9', or name a Python that has it in EMPLACE_PYTHON"
 
 
 @dataclass(frozen=True)

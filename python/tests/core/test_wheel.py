@@ -31,16 +31,24 @@ def wheel() -> Path:
     return Path(FOUND[-1])
 
 
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new environment with the wheel alone; installing it took less than 10 s."""
-    folder = tmp_path_factory.mktemp("environment")
+def new_environment(folder: Path) -> Path:
     made = subprocess.run(["/usr/bin/python3", "-m", "venv", str(folder)], capture_output=True, check=False)
     if made.returncode != 0:
         pytest.skip("python3-venv is not installed")
-    begin = time.monotonic()
-    line = [str(folder / "bin/pip"), "install", "-q", "--no-index", "--no-deps", str(wheel)]
+    return folder
+
+
+def install(folder: Path, wheel: Path, *options: str) -> None:
+    line = [str(folder / "bin/pip"), "install", "-q", "--no-index", "--no-deps", *options, str(wheel)]
     subprocess.run(line, check=True, env=os.environ | {"CC": "/bin/false", "CXX": "/bin/false"})
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new environment with the wheel alone; installing it took less than 10 s."""
+    folder = new_environment(tmp_path_factory.mktemp("environment"))
+    begin = time.monotonic()
+    install(folder, wheel)
     assert time.monotonic() - begin < 10
     return next(folder.glob("lib/python3*/site-packages"))
 
@@ -55,7 +63,8 @@ def environment() -> dict[str, str]:
 
 
 def test_name_and_size(wheel: Path) -> None:
-    assert re.fullmatch(rf"emplace-{em.__version__}-py3-none-manylinux_2_\d+_x86_64\.whl", wheel.name)
+    start, tag = f"emplace_placement-{em.__version__}-py3-none-", r"manylinux_2_\d+_x86_64\.whl"
+    assert wheel.name.startswith(start) and re.fullmatch(tag, wheel.name.removeprefix(start))
     assert wheel.stat().st_size < 60e6
 
 
@@ -102,7 +111,7 @@ def test_every_library_has_a_notice(wheel: Path, tmp_path: Path) -> None:
     other = tmp_path / wheel.name
     shutil.copy(wheel, other)
     with zipfile.ZipFile(other, "a") as file:
-        file.writestr("emplace.libs/libnew-12345678.so.1", b"")
+        file.writestr("emplace_placement.libs/libnew-12345678.so.1", b"")
     ended = subprocess.run([*check, str(other)], capture_output=True, text=True, check=False)
     assert ended.returncode != 0 and "libnew-12345678.so.1" in ended.stderr
 
@@ -123,7 +132,7 @@ def test_runs_where_nothing_else_is_installed(installed: Path, tmp_path: Path) -
     prefix = ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={box}/proc"]
     prefix += [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     shutil.copytree(installed / "emplace", box / "app/emplace")
-    shutil.copytree(installed / "emplace.libs", box / "app/emplace.libs")
+    shutil.copytree(installed / "emplace_placement.libs", box / "app/emplace_placement.libs")
     (box / "tmp").mkdir()
     (box / "proc").mkdir()
     given: set[str] = set()
@@ -167,6 +176,44 @@ def test_the_console_script_is_the_program(installed: Path) -> None:
         assert re.search(rf"ok +{part}", output), output
     ended = subprocess.run([script, "place"], capture_output=True, text=True, check=False, env=environment())
     assert ended.returncode == 2 and ended.stderr.startswith("error: emplace place: ")
+
+
+def test_refuses_the_package_of_pypi_beside_it(wheel: Path, tmp_path: Path) -> None:
+    """A wheel in the shape of the stranger's, over ours and under it; the cure of the message helps."""
+    theirs, info = tmp_path / "emplace-0.1.0-py3-none-any.whl", "emplace-0.1.0.dist-info"
+    content = {
+        "emplace/__init__.py": "from .formatter import Formatter\n",
+        "emplace/formatter.py": "class Formatter: ...\n",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: emplace\nVersion: 0.1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: a\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    content[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in [*content, f"{info}/RECORD"])
+    with zipfile.ZipFile(theirs, "w") as file:
+        for name, text in content.items():
+            file.writestr(name, text)
+    folder = new_environment(tmp_path / "environment")
+    site = next(folder.glob("lib/python3*/site-packages"))
+    chosen = environment() | {"EMPLACE_PYTHON": str(folder / "bin/python")}
+
+    def run(program: Path, *words: str) -> tuple[int, str]:
+        line = [program, *words]
+        ended = subprocess.run(line, capture_output=True, text=True, check=False, cwd=tmp_path, env=chosen)
+        return ended.returncode, ended.stdout + ended.stderr
+
+    for wheels in ((wheel, theirs), (theirs, wheel)):
+        for one in wheels:
+            install(folder, one)
+        status, line = run(folder / "bin/emplace", "--version")
+        assert status == 2
+        assert re.fullmatch("error: emplace: a stranger's package .*; pip uninstall emplace, then .*\n", line)
+        assert "EmplaceError: emplace: a stranger's " in run(folder / "bin/python", "-c", "import emplace")[1]
+        # Started without Python, the program works, but not its executor that needs the package.
+        words = ["evaluate", "g.json", "p.json", "--executor", "torch", "--model", "m:f"]
+        assert "executor 'torch': emplace: a stranger's " in run(site / "emplace/bin/emplace", *words)[1]
+        subprocess.run([folder / "bin/pip", "uninstall", "-q", "-y", "emplace"], check=True)
+        install(folder, wheel, "--force-reinstall")
+        assert run(folder / "bin/emplace", "--version")[0] == 0
+        subprocess.run([folder / "bin/pip", "uninstall", "-q", "-y", "emplace-placement"], check=True)
 
 
 def test_works_as_the_guide_shows(installed: Path, tmp_path: Path) -> None:
