@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "placement/machine/cost_model.h"
+#include "placement/partitioning_machine.h"
 
 namespace emplace {
 namespace {
@@ -55,7 +56,7 @@ void compress(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs,
 
 }  // namespace
 
-SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
+SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) : published_{is_workload(graph)} {
   const LoweredGraph lowered{graph};
   // A sum over a whole split has at most one time per op, and one transfer per output and per read.
   const double most_ps =
@@ -97,6 +98,7 @@ SplitCosts::Nets SplitCosts::find_nets(const LoweredGraph& lowered, const Transf
     const auto known = measured_transfer_us(graph.attrs_json(op));
     counts_.push_back(lowered.takes_time(op) || graph.is_state(op));
     bytes_[i] = lowered.resident_bytes(op);
+    most_bytes_.push_back(bytes_[i] + lowered.output_bytes(op));
     for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b) {
       const BufferId buffer{b};
       std::vector<std::uint32_t> readers;
@@ -105,12 +107,14 @@ SplitCosts::Nets SplitCosts::find_nets(const LoweredGraph& lowered, const Transf
         if (reader != op) readers.push_back(static_cast<std::uint32_t>(index(reader)));
         backward |= graph.phase(reader) == Phase::kBackward;
       }
-      if (!known && backward && graph.phase(op) == Phase::kForward) bytes_[i] += lowered.held_bytes(buffer);
+      const bool needed = backward && graph.phase(op) == Phase::kForward;
+      if (!known && needed) bytes_[i] += lowered.held_bytes(buffer);
       if (readers.empty()) continue;
       const double us = known ? *known : transfer_us(transfers, lowered.bytes(buffer));
       Net& net = nets[{i, std::move(readers)}];
       net.ps += picoseconds(us, most_ps);
       net.bytes += lowered.bytes(buffer);
+      if (!published_ && (needed || lowered.is_resident(buffer))) net.kept_bytes += lowered.bytes(buffer);
     }
   }
   return nets;
@@ -122,6 +126,7 @@ void SplitCosts::list_nets(const Nets& nets) {
     const auto net = static_cast<std::uint32_t>(net_ps_.size());
     net_ps_.push_back(tensor.ps);
     net_bytes_.push_back(tensor.bytes);
+    kept_bytes_.push_back(tensor.kept_bytes);
     maker_.push_back(ends.first);
     made.emplace_back(ends.first, net);
     for (const std::uint32_t reader : ends.second) {
@@ -138,13 +143,27 @@ void SplitCosts::list_nets(const Nets& nets) {
   compress(makers, num_ops(), makers_begin_, makers_);
 }
 
-void SplitCosts::measure_memory(std::span<const DeviceId> placement, Measurement& out) const {
-  out.peak_bytes.assign(num_devices(), 0);
-  for (std::size_t op = 0; op < placement.size(); ++op) out.peak_bytes[index(placement[op])] += bytes_[op];
-  out.bytes_over = 0;
-  for (std::size_t d = 0; d < num_devices(); ++d) {
-    if (accelerator_[d]) out.bytes_over += std::max<std::int64_t>(0, out.peak_bytes[d] - memory_[d]);
+std::int64_t SplitCosts::over_caps(std::span<const std::int64_t> bytes) const {
+  std::int64_t over = 0;
+  for (std::size_t d = 0; d < bytes.size(); ++d) over += std::max<std::int64_t>(0, bytes[d] - cap_bytes(d));
+  return over;
+}
+
+std::vector<std::int64_t> SplitCosts::held_bytes(std::span<const DeviceId> placement) const {
+  std::vector<std::int64_t> held(num_devices(), 0);
+  for (std::size_t op = 0; op < placement.size(); ++op) held[index(placement[op])] += bytes_[op];
+  DeviceMask seen;
+  for (std::uint32_t net = 0; net < num_nets(); ++net) {
+    if (kept_bytes_[net] == 0) continue;
+    seen.reset();
+    seen.set(index(placement[maker_[net]]));
+    for (const std::uint32_t reader : readers(net)) {
+      const std::size_t device = index(placement[reader]);
+      if (!seen.test(device)) held[device] += kept_bytes_[net];
+      seen.set(device);
+    }
   }
+  return held;
 }
 
 }  // namespace emplace

@@ -16,13 +16,11 @@ bool better(const Measurement& a, const Measurement& b) {
 
 Result<Unit> Best::offer(Placement placement) {
   problem_.constraints.repair(placement);
-  Measurement measurement;
-  EMPLACE_TRY(executor_.measure(placement, measurement));
+  EMPLACE_TRY(executor_.measure(placement, last_));
   ++found_.evaluations;
-  last_fits_ = measurement.valid;
-  if (!found_.placement.empty() && !better(measurement, found_.measurement)) return Unit{};
+  if (found_any() && !better(last_, found_.measurement)) return Unit{};
   found_.placement = std::move(placement);
-  found_.measurement = std::move(measurement);
+  found_.measurement = last_;
   return Unit{};
 }
 

@@ -55,7 +55,9 @@ class Best {
   /// Repairs and measures the placement, and keeps it if it is the best.
   Result<Unit> offer(Placement placement);
   /// Whether the last offered placement fits.
-  bool last_fits() const { return last_fits_; }
+  bool last_fits() const { return last_.valid; }
+  const Measurement& last() const { return last_; }
+  bool found_any() const { return !found_.placement.empty(); }
   /// Errors: kNoPlacement if no placement was offered.
   Result<Answer> take() &&;
 
@@ -63,7 +65,7 @@ class Best {
   const Problem& problem_;
   Executor& executor_;
   Answer found_;
-  bool last_fits_ = false;
+  Measurement last_;
 };
 
 /// Devices of a kind ("gpu", "cpu"), in order.

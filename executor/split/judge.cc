@@ -18,8 +18,9 @@ std::unique_ptr<Executor> make_model(const OpGraph& graph, const DeviceSet& devi
   if (judge.objective == Objective::kStepTime && judge.placeto) return make_placeto_model(graph, devices);
   if (judge.objective == Objective::kStepTime)
     return std::make_unique<Simulator>(graph, devices, judge.simulator);
-  if (judge.objective == Objective::kLatency) return std::make_unique<LatencyModel>(graph, devices);
-  return std::make_unique<LoadModel>(graph, devices);
+  if (judge.objective == Objective::kLatency) 
+    return std::make_unique<LatencyModel>(graph, devices, judge.simulator);
+  return std::make_unique<LoadModel>(graph, devices, judge.simulator);
 }
 
 ProvenBound bound_of(const Judge& judge, const OpGraph& graph, const DeviceSet& devices,

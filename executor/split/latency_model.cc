@@ -1,7 +1,7 @@
 #include "executor/split/latency_model.h"
 
 #include <algorithm>
-#include <string>
+#include <functional>
 
 namespace emplace {
 namespace {
@@ -101,18 +101,30 @@ LatencyModel::Value LatencyModel::value(std::span<const DeviceId> placement) {
   find_pieces(placement);
   sum_loads(placement);
   Value value;
+  // CPU ops that wait for their CPU start in the order in which their inputs exist, then in that of the
+  // graph: entities of earlier ops have higher numbers. Without waiting, any order gives the same ends.
+  const bool waits = !costs_.published();
+  const auto open = [&](std::uint32_t entity) {
+    open_.emplace_back(ready_[entity], ~entity);
+    if (waits) std::push_heap(open_.begin(), open_.end(), std::greater{});
+  };
+  free_.assign(costs_.num_devices(), 0);
   open_.clear();
   for (std::uint32_t entity = 0; entity < entities_; ++entity) {
     ready_[entity] = 0;
     value.total_ps += load_[entity];
-    if (missing_[entity] == 0) open_.push_back(entity);
+    if (missing_[entity] == 0) open(entity);
   }
   std::size_t done = 0;
   while (!open_.empty()) {
-    const std::uint32_t entity = open_.back();
+    if (waits) std::pop_heap(open_.begin(), open_.end(), std::greater{});
+    const std::uint32_t entity = ~open_.back().second;
     open_.pop_back();
     ++done;
-    const std::int64_t end = ready_[entity] + load_[entity];
+    const std::size_t device = index(placement[first_of_[entity]]);
+    const bool turns = waits && load_[entity] > 0 && !costs_.is_accelerator(device);
+    const std::int64_t end = (turns ? std::max(ready_[entity], free_[device]) : ready_[entity]) + load_[entity];
+    if (turns) free_[device] = end;
     value.latency_ps = std::max(value.latency_ps, end);
     for (std::uint32_t op = first_of_[entity]; op != kNoIndex; op = next_[op]) {
       for (const std::uint32_t net : costs_.made(op)) {
@@ -120,7 +132,7 @@ LatencyModel::Value LatencyModel::value(std::span<const DeviceId> placement) {
           const std::uint32_t to = entity_[reader];
           if (to == entity) continue;
           ready_[to] = std::max(ready_[to], end);
-          if (--missing_[to] == 0) open_.push_back(to);
+          if (--missing_[to] == 0) open(to);
         }
       }
     }
@@ -133,7 +145,7 @@ LatencyModel::Value LatencyModel::value(std::span<const DeviceId> placement) {
 Result<Unit> LatencyModel::measure(std::span<const DeviceId> placement, Measurement& out) {
   EMPLACE_TRY(check_devices(placement, costs_.num_ops(), costs_.num_devices()));
   const Value value = this->value(placement);
-  costs_.measure_memory(placement, out);
+  EMPLACE_TRY(memory_.measure(costs_, placement, out));
   out.valid = !value.circle && out.bytes_over == 0;
   out.step_time_s = static_cast<double>(value.latency_ps) * 1e-12;
   out.busy_s.assign(costs_.num_devices(), 0);

@@ -7,25 +7,31 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "executor/executor.h"
+#include "executor/split/split_memory.h"
 #include "placement/split_costs.h"
 
 namespace emplace {
 
 /// The ops of an accelerator form pieces: p_d(v) = max over producers u of p_d(u), plus 1 if v is on d and u
 /// is not, at least 1 on d; ops with the same p are one piece. A piece starts when all its inputs exist and
-/// takes the sum of its incoming tensors, ops and outgoing tensors, each tensor once. A CPU op starts when
-/// its inputs exist and does not wait for a core; CPUs pay no transfer. A split whose pieces wait for each
-/// other in a cycle cannot run.
+/// takes the sum of its incoming tensors, ops and outgoing tensors, each tensor once. A CPU runs one op at a
+/// time, in the order in which their inputs exist; in workloads of dnn-partitioning its ops do not wait for a
+/// core. CPUs pay no transfer. A split whose pieces wait for each other in a cycle cannot run.
 ///
 /// Measurement: step_time_s is the latency; valid = false with bytes_over = 0 means a cycle, whose
-/// step_time_s is the sum of all loads; peak_bytes are the bytes of the ops on each device. Thread: construct
-/// anywhere, then one at a time. No allocation per evaluation after the first. O(ops · accelerators + reads).
+/// step_time_s is the sum of all loads; peak_bytes are those of SplitMemory. `graph` and `devices` must
+/// outlive it. Thread: construct anywhere, then one at a time. No allocation per evaluation after the first.
+/// O(ops · accelerators + reads).
 class LatencyModel final : public Executor {
  public:
-  LatencyModel(const OpGraph& graph, const DeviceSet& devices) : costs_{graph, devices} { prepare(); }
+  LatencyModel(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions step = {})
+      : costs_{graph, devices}, memory_{graph, devices, step} {
+    prepare();
+  }
 
   std::string_view kind() const override { return "sim"; }
   /// Errors: kInvalid if the length is not the number of ops or a device is out of range.
@@ -45,7 +51,9 @@ class LatencyModel final : public Executor {
   void find_pieces(std::span<const DeviceId> placement);
   void sum_loads(std::span<const DeviceId> placement);
 
+
   const SplitCosts costs_;
+  SplitMemory memory_;
   std::vector<std::uint32_t> order_;  // Ops that count, in topological order.
   std::vector<std::size_t> lane_;     // [devices] Lane of an accelerator.
   std::size_t lanes_ = 0;             // Number of accelerators, rounded up to whole vectors.
@@ -59,7 +67,8 @@ class LatencyModel final : public Executor {
   std::vector<std::int64_t> load_, ready_;      // [entities]
   std::vector<std::uint32_t> missing_, seen_;   // [entities] Pending edges; last counted op or net.
   std::vector<std::uint32_t> first_of_, next_;  // [entities], [ops] Members as linked lists.
-  std::vector<std::uint32_t> open_;
+  std::vector<std::pair<std::int64_t, std::uint32_t>> open_;  // When its inputs exist, ~entity.
+  std::vector<std::int64_t> free_;                            // [devices] When a CPU is idle again.
   std::int64_t bytes_moved_ = 0;
 };
 

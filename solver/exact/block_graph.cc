@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/strong_components.hpp>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -82,6 +83,10 @@ Result<SplitMachine> split_machine(const Problem& problem, const SplitCosts& cos
   }
   if (!machine.accelerators.empty())
     machine.memory_bytes = costs.memory_bytes(index(machine.accelerators.front()));
+  machine.cpu_in_turn = !costs.published();
+  machine.cpu_memory_bytes = std::numeric_limits<std::int64_t>::max();
+  for (const DeviceId cpu : machine.cpus)
+    machine.cpu_memory_bytes = std::min(machine.cpu_memory_bytes, costs.cap_bytes(index(cpu)));
   return machine;
 }
 
@@ -122,22 +127,24 @@ BlockGraph make_blocks(const Problem& problem, const SplitCosts& costs, const Sp
     if (!machine.cpus.empty()) graph.cpu_ps[own] += costs.time_ps(index(machine.cpus.front()), op);
   }
   // Merge nets with the same producer and the same blocks.
-  std::map<std::vector<std::uint32_t>, std::int64_t> nets;
+  std::map<std::vector<std::uint32_t>, std::pair<std::int64_t, std::int64_t>> nets;  // Time, kept bytes.
   for (std::uint32_t net = 0; net < costs.num_nets(); ++net) {
     const std::uint32_t maker = block[group_of_op[costs.maker(net)]];
     std::vector<std::uint32_t> ends;
     for (const std::uint32_t reader : costs.readers(net))
       if (block[group_of_op[reader]] != maker) ends.push_back(block[group_of_op[reader]]);
-    if (ends.empty() || costs.net_ps(net) == 0) continue;
+    if (ends.empty() || (costs.net_ps(net) == 0 && costs.kept_bytes(net) == 0)) continue;
     std::sort(ends.begin(), ends.end());
     ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
     ends.insert(ends.begin(), maker);
-    nets[std::move(ends)] += costs.net_ps(net);
+    auto& [ps, kept_bytes] = nets[std::move(ends)];
+    ps += costs.net_ps(net);
+    kept_bytes += costs.kept_bytes(net);
   }
-  for (auto& [ends, ps] : nets) {
+  for (const auto& [ends, cost] : nets) {
     const auto number = static_cast<std::uint32_t>(graph.all_nets.size());
     for (const std::uint32_t end : ends) graph.nets[end].push_back(number);
-    graph.all_nets.push_back({ps, ends.front(), ends});
+    graph.all_nets.push_back({cost.first, cost.second, ends.front(), ends});
   }
   return graph;
 }

@@ -16,6 +16,7 @@ namespace emplace {
 struct BlockGraph {
   struct Net {
     std::int64_t ps = 0;
+    std::int64_t kept_bytes = 0;        ///< Kept by each other device that reads it.
     std::uint32_t maker = 0;            ///< Block that produces it.
     std::vector<std::uint32_t> blocks;  ///< Distinct; the producer's first.
   };
@@ -38,7 +39,9 @@ enum class BlockEdges : std::uint8_t {
 /// The machine of a contiguous split: identical accelerators, identical CPUs.
 struct SplitMachine {
   std::vector<DeviceId> accelerators, cpus;
-  std::int64_t memory_bytes = 0;  ///< Memory of each accelerator.
+  std::int64_t memory_bytes = 0;      ///< Memory of each accelerator.
+  std::int64_t cpu_memory_bytes = 0;  ///< Least memory of a CPU.
+  bool cpu_in_turn = false;           ///< Whether a CPU runs one op at a time.
 };
 /// Errors (kNoPlacement): accelerators or CPUs differ, or an op may use only some of them.
 Result<SplitMachine> split_machine(const Problem& problem, const SplitCosts& costs);

@@ -51,13 +51,15 @@ class Ranges {
           } else if (place[one.maker] < begin && !entered[net]) {
             entered[net] = true;
             load += one.ps;
+            bytes += one.kept_bytes;
           }
         }
         load -= closes[at];
         std::int64_t ready = 0;
         for (const std::uint32_t before : graph.before[block])
           if (place[before] >= begin) ready = std::max(ready, path[place[before]]);
-        path[at] = ready + graph.cpu_ps[block];
+        // A CPU runs its ops one at a time, unless they need not wait for a core.
+        path[at] = (machine.cpu_in_turn ? longest : ready) + graph.cpu_ps[block];
         longest = std::max(longest, path[at]);
         const std::size_t cell = begin * (n_ + 1) + at + 1;
         bytes_[cell] = bytes;

@@ -16,28 +16,42 @@ namespace {
 constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::max() / 4;
 constexpr double kAnyTime = 1e19;  // Stands for an infinite ratio; larger than the sum of all times.
 
-/// Transfer cost of a piece while blocks are added and removed: a net is paid once if some but not all of its
-/// blocks are inside.
+/// Transfers and copies of a piece while blocks are added and removed: a net is paid once if some but not all
+/// of its blocks are inside, and keeps a copy there unless its producer is.
 class Piece {
  public:
-  explicit Piece(const BlockGraph& graph) : graph_{graph}, inside_(graph.all_nets.size(), 0) {}
-  /// Adds a block; returns the change of the transfer cost.
-  std::int64_t add(std::uint32_t block) {
-    std::int64_t change = 0;
+  struct Crossing {
+    std::int64_t ps = 0, bytes = 0;
+  };
+
+  explicit Piece(const BlockGraph& graph)
+      : graph_{graph}, inside_(graph.all_nets.size(), 0), home_(graph.all_nets.size(), false) {}
+  /// Adds a block, and the change to `crossing`.
+  void add(std::uint32_t block, Crossing& crossing) {
     for (const std::uint32_t net : graph_.nets[block]) {
       const BlockGraph::Net& one = graph_.all_nets[net];
-      if (inside_[net]++ == 0) change += one.ps;
-      if (inside_[net] == one.blocks.size()) change -= one.ps;
+      if (one.maker == block) {
+        home_[net] = true;
+        if (inside_[net] > 0) crossing.bytes -= one.kept_bytes;
+      }
+      if (inside_[net]++ == 0) {
+        crossing.ps += one.ps;
+        if (!home_[net]) crossing.bytes += one.kept_bytes;
+      }
+      if (inside_[net] == one.blocks.size()) crossing.ps -= one.ps;
     }
-    return change;
   }
   void remove(std::uint32_t block) {
-    for (const std::uint32_t net : graph_.nets[block]) --inside_[net];
+    for (const std::uint32_t net : graph_.nets[block]) {
+      --inside_[net];
+      if (graph_.all_nets[net].maker == block) home_[net] = false;
+    }
   }
 
  private:
   const BlockGraph& graph_;
   std::vector<std::uint32_t> inside_;  // [nets]
+  std::vector<bool> home_;             // [nets] Whether the producer is inside.
 };
 
 /// All order ideals: sets of blocks that contain with a block all its predecessors. Ideal 0 is empty.
@@ -103,17 +117,18 @@ class Ideals {
 /// best[ideal][cpus used][accelerators used]: least max-load of a placement of the ideal's blocks.
 class DynamicProgram {
  public:
-  DynamicProgram(const BlockGraph& graph, const Ideals& ideals, std::size_t accelerators, std::size_t cpus,
-                 std::int64_t memory_bytes, std::int64_t upper_ps, const IdealLimits& limits)
+  DynamicProgram(const BlockGraph& graph, const Ideals& ideals, const SplitMachine& machine,
+                 std::int64_t upper_ps, const IdealLimits& limits)
       : graph_{graph},
         ideals_{ideals},
-        accelerators_{accelerators},
-        cpus_{cpus},
-        memory_{memory_bytes},
+        accelerators_{machine.accelerators.size()},
+        cpus_{machine.cpus.size()},
+        memory_{machine.memory_bytes},
+        cpu_memory_{machine.cpu_memory_bytes},
         upper_{upper_ps},
         limits_{limits},
         piece_{graph} {
-    states_ = (accelerators + 1) * (cpus + 1);
+    states_ = (accelerators_ + 1) * (cpus_ + 1);
     best_.assign(ideals.size() * states_, kNoTime);
     from_.assign(ideals.size() * states_, kNoIndex);
     for (std::uint32_t b = 0; b < graph.size(); ++b) {
@@ -153,7 +168,8 @@ class DynamicProgram {
 
  private:
   struct Load {
-    std::int64_t work_ps = 0, transfers_ps = 0, cpu_ps = 0, bytes = 0;
+    std::int64_t work_ps = 0, cpu_ps = 0, bytes = 0;  // Of its blocks alone.
+    Piece::Crossing crossing = {};
     bool on_accelerator = true, on_cpu = true;  // Whether all its blocks may be there.
   };
 
@@ -162,23 +178,27 @@ class DynamicProgram {
     for (const Ideals::Step step : ideals_.steps(at)) {
       if (step.block < first) continue;
       Load next{load.work_ps + graph_.accelerator_ps[step.block],
-                load.transfers_ps,
                 load.cpu_ps + graph_.cpu_ps[step.block],
                 load.bytes + graph_.bytes[step.block],
+                load.crossing,
                 load.on_accelerator && graph_.on_accelerator[step.block],
                 load.on_cpu && graph_.on_cpu[step.block]};
       const bool accelerator = next.on_accelerator && next.work_ps < upper_ && next.bytes <= memory_;
-      const bool cpu = next.on_cpu && next.cpu_ps < upper_;
+      const bool cpu = next.on_cpu && next.cpu_ps < upper_ && next.bytes <= cpu_memory_;
       if (!accelerator && !cpu) continue;
       if ((++pieces_ & 0xffff) == 0 && limits_.stopped && limits_.stopped()) stopped_ = true;
       steps_ += 4 + open_states_.size();  // Cost of a piece by itself, plus one per state.
       if (stopped_ || steps_ > limits_.steps) return;
-      next.transfers_ps += piece_.add(step.block);
-      relax(step.to, accelerator ? next.work_ps + next.transfers_ps : kNoTime, cpu ? next.cpu_ps : kNoTime);
+      piece_.add(step.block, next.crossing);
+      // Copies may disappear when their producers join, so they do not end the enumeration.
+      relax(step.to, accelerator && held(next) <= memory_ ? next.work_ps + next.crossing.ps : kNoTime,
+            cpu && held(next) <= cpu_memory_ ? next.cpu_ps : kNoTime);
       extend(step.to, step.block + 1, next);
       piece_.remove(step.block);
     }
   }
+
+  static std::int64_t held(const Load& load) { return load.bytes + load.crossing.bytes; }
 
   void relax(std::uint32_t to, std::int64_t accelerator_ps, std::int64_t cpu_ps) {
     const std::size_t row = accelerators_ + 1;
@@ -220,8 +240,8 @@ class DynamicProgram {
         return std::max(best_[source * states_ + previous], ps) == best_[ideal * states_ + state];
       };
       const std::size_t used = state % row, used_cpus = state / row;
-      const bool accelerator = used > 0 && load.on_accelerator && load.bytes <= memory_ &&
-                               fits(state - 1, load.work_ps + load.transfers_ps);
+      const bool accelerator = used > 0 && load.on_accelerator && held(load) <= memory_ &&
+                               fits(state - 1, load.work_ps + load.crossing.ps);
       const std::size_t device = accelerator ? used - 1 : accelerators_ + used_cpus - 1;
       for (std::uint32_t b = 0; b < graph_.size(); ++b)
         if (ideals_.holds(ideal, b) && !ideals_.holds(source, b))
@@ -240,7 +260,7 @@ class DynamicProgram {
       load.work_ps += graph_.accelerator_ps[b];
       load.cpu_ps += graph_.cpu_ps[b];
       load.bytes += graph_.bytes[b];
-      load.transfers_ps += piece.add(b);
+      piece.add(b, load.crossing);
       load.on_accelerator = load.on_accelerator && graph_.on_accelerator[b];
     }
     return load;
@@ -249,7 +269,7 @@ class DynamicProgram {
   const BlockGraph& graph_;
   const Ideals& ideals_;
   const std::size_t accelerators_, cpus_;
-  const std::int64_t memory_;
+  const std::int64_t memory_, cpu_memory_;
   std::int64_t upper_;
   const IdealLimits& limits_;
   Piece piece_;
@@ -267,33 +287,34 @@ class DynamicProgram {
 
 }  // namespace
 
-Result<IdealSplit> best_ideal_split(const BlockGraph& graph, std::size_t accelerators, std::size_t cpus,
-                                    std::int64_t memory_bytes, std::int64_t upper_ps,
-                                    const IdealLimits& limits) {
-  const std::size_t states = (accelerators + 1) * (cpus + 1);
+Result<IdealSplit> best_ideal_split(const BlockGraph& graph, const SplitMachine& machine,
+                                    std::int64_t upper_ps, const IdealLimits& limits) {
+  const std::size_t states = (machine.accelerators.size() + 1) * (machine.cpus.size() + 1);
   const std::size_t most = std::min(limits.ideals, std::max<std::size_t>(2, limits.states / states));
   EMPLACE_TRY_ASSIGN(auto ideals, Ideals::of(graph, most, limits.stopped));
   // Loads must be below the bound, so it is one more than the known load.
-  return DynamicProgram{graph, ideals, accelerators, cpus, memory_bytes, std::min(upper_ps, kNoTime - 1) + 1,
-                        limits}
-      .run();
+  return DynamicProgram{graph, ideals, machine, std::min(upper_ps, kNoTime - 1) + 1, limits}.run();
 }
 
 std::int64_t best_linear_load_ps(const BlockGraph& graph, const std::vector<std::uint32_t>& order,
-                                 std::size_t accelerators, std::int64_t memory_bytes) {
-  const std::size_t n = order.size();
+                                 const SplitMachine& machine) {
+  const std::size_t n = order.size(), accelerators = machine.accelerators.size();
   std::vector<std::vector<std::int64_t>> best(accelerators + 1, std::vector<std::int64_t>(n + 1, kNoTime));
   best[0][0] = 0;
   for (std::size_t begin = 0; begin < n; ++begin) {
     Piece piece{graph};
+    Piece::Crossing crossing;
     std::int64_t load = 0, bytes = 0;
     for (std::size_t end = begin; end < n; ++end) {
       const std::uint32_t block = order[end];
-      load += graph.accelerator_ps[block] + piece.add(block);
+      piece.add(block, crossing);
+      load += graph.accelerator_ps[block];
       bytes += graph.bytes[block];
-      if (bytes > memory_bytes || !graph.on_accelerator[block]) break;
+      if (bytes > machine.memory_bytes || !graph.on_accelerator[block]) break;
+      if (bytes + crossing.bytes > machine.memory_bytes) continue;
       for (std::size_t used = 0; used < accelerators; ++used)
-        best[used + 1][end + 1] = std::min(best[used + 1][end + 1], std::max(best[used][begin], load));
+        best[used + 1][end + 1] =
+            std::min(best[used + 1][end + 1], std::max(best[used][begin], load + crossing.ps));
     }
   }
   std::int64_t least = kNoTime;

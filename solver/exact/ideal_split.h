@@ -33,13 +33,12 @@ struct IdealSplit {
 /// Computes the optimum. `upper_ps` is a load known to be feasible (a tight one saves time), or any large
 /// number. Errors: kUnsupported if ideals or pieces exceed the limits, or after a stop request; kNoPlacement
 /// if no split fits.
-Result<IdealSplit> best_ideal_split(const BlockGraph& graph, std::size_t accelerators, std::size_t cpus,
-                                    std::int64_t memory_bytes, std::int64_t upper_ps,
-                                    const IdealLimits& limits);
+Result<IdealSplit> best_ideal_split(const BlockGraph& graph, const SplitMachine& machine,
+                                    std::int64_t upper_ps, const IdealLimits& limits);
 
 /// The best split of one block order into pieces on accelerators only: an upper bound in O(blocks²). Returns
 /// a huge value if no split fits.
 std::int64_t best_linear_load_ps(const BlockGraph& graph, const std::vector<std::uint32_t>& order,
-                                 std::size_t accelerators, std::int64_t memory_bytes);
+                                 const SplitMachine& machine);
 
 }  // namespace emplace

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <string>
 
 #include "base/rng.h"
@@ -25,6 +26,7 @@ namespace {
 constexpr std::uint64_t kChainStream = std::uint64_t{1} << 40;
 constexpr std::size_t kMaxChainBlocks = 1500, kMaxIdealBlocks = 4000;
 constexpr std::uint32_t kLinearOrders = 24;
+constexpr int kMemoryRounds = 4;
 // Prime, so that no offset except the first coincides with a cut of 2, 4 or 8 equal pieces.
 constexpr int kOffsets = 19;
 
@@ -85,11 +87,12 @@ std::vector<double> with_bytes(const OpGraph& graph, const std::vector<double>& 
   return bytes;
 }
 
-/// Chains of pieces from many orders of the blocks.
+/// Chains of pieces from many orders of the blocks; if none fits as a step, again with less memory for what
+/// devices keep.
 Result<Answer> low_latency(const Problem& problem, Executor& executor) {
   constexpr double kBudget = 4e8;  // Table cells in total: about a second.
   const SplitCosts costs{problem.graph, problem.devices};
-  EMPLACE_TRY_ASSIGN(const auto machine, split_machine(problem, costs));
+  EMPLACE_TRY_ASSIGN(auto machine, split_machine(problem, costs));
   const auto classes = problem.constraints.classes();
   BlockGraph graph = make_blocks(problem, costs, machine, {classes.begin(), classes.end()}, BlockEdges::kAll);
   if (graph.size() > kMaxChainBlocks) {
@@ -101,17 +104,37 @@ Result<Answer> low_latency(const Problem& problem, Executor& executor) {
   Rng rng{problem.seed, Purpose::kHeuristic, kChainStream};
   Best best{problem, executor};
   const auto orders = static_cast<std::size_t>(std::clamp(kBudget / cells, 3.0, 60.0));
-  for (Placement& placement : chain_splits(graph, machine, problem, rng, orders))
-    EMPLACE_TRY(best.offer(std::move(placement)));
+  bool fits = false;
+  for (int round = 0; round < kMemoryRounds && !fits; ++round, machine.memory_bytes /= 2) {
+    if (round > 0 && (costs.published() || (problem.context.stopped && problem.context.stopped()))) break;
+    for (Placement& placement : chain_splits(graph, machine, problem, rng, orders)) {
+      EMPLACE_TRY(best.offer(std::move(placement)));
+      fits |= best.last_fits();
+    }
+  }
   return std::move(best).take();
 }
 
+/// Reduces the memory of both sides by the most that one of their devices exceeds its own.
+void leave_room(const SplitCosts& costs, std::span<const std::int64_t> peak_bytes,
+                SplitMachine& machine) {
+  std::int64_t over = 0, cpu_over = 0;
+  for (std::size_t d = 0; d < peak_bytes.size(); ++d) {
+    std::int64_t& most = costs.is_accelerator(d) ? over : cpu_over;
+    most = std::max(most, peak_bytes[d] - costs.cap_bytes(d));
+  }
+  machine.memory_bytes -= over;
+  machine.cpu_memory_bytes -= cpu_over;
+}
+
 /// The exact optimum over co-location classes; if these have too many ideals, over increasingly large groups.
+/// It counts what devices keep; if one step needs more, it is found again with as much less memory.
 Result<Answer> least_load(const Problem& problem, Executor& executor) {
   const SplitCosts costs{problem.graph, problem.devices};
-  EMPLACE_TRY_ASSIGN(const auto machine, split_machine(problem, costs));
+  EMPLACE_TRY_ASSIGN(auto machine, split_machine(problem, costs));
   const auto classes = problem.constraints.classes();
   std::vector<std::uint32_t> group_of_op{classes.begin(), classes.end()};
+  Best best{problem, executor};
   IdealLimits limits;
   limits.stopped = problem.context.stopped;
   std::string note = "exact, over co-location classes", why;
@@ -128,29 +151,34 @@ Result<Answer> least_load(const Problem& problem, Executor& executor) {
       why = fmt::format("too many order ideals ({} blocks)", graph.size());
       continue;
     }
-    Rng rng{problem.seed, Purpose::kHeuristic, kChainStream};
-    std::int64_t upper = std::numeric_limits<std::int64_t>::max();
-    for (std::uint32_t k = 0; k < kLinearOrders; ++k)
-      upper = std::min(upper, best_linear_load_ps(graph, random_order(graph, rng, 8 - k % 3),
-                                                  machine.accelerators.size(), machine.memory_bytes));
-    const auto split = best_ideal_split(graph, machine.accelerators.size(), machine.cpus.size(),
-                                        machine.memory_bytes, upper, limits);
-    if (!split) {
+    Result<IdealSplit> split = Error{Errc::kUnsupported, ""};
+    for (int round = 0; round < kMemoryRounds; ++round) {
+      Rng rng{problem.seed, Purpose::kHeuristic, kChainStream};
+      std::int64_t upper = std::numeric_limits<std::int64_t>::max();
+      for (std::uint32_t k = 0; k < kLinearOrders; ++k)
+        upper =
+            std::min(upper, best_linear_load_ps(graph, random_order(graph, rng, 8 - k % 3), machine));
+      split = best_ideal_split(graph, machine, upper, limits);
+      if (!split) break;
+      Placement placement(problem.graph.num_ops());
+      for (std::size_t b = 0; b < graph.size(); ++b) {
+        const std::size_t device = split->device_of_block[b];
+        const bool accelerator = device < machine.accelerators.size();
+        for (const std::uint32_t op : graph.ops[b])
+          placement[op] =
+              accelerator ? machine.accelerators[device] : machine.cpus[device - machine.accelerators.size()];
+      }
+      EMPLACE_TRY(best.offer(std::move(placement)));
+      if (best.last_fits()) break;
+      note = "not exact: devices keep less, so that one step fits";
+      leave_room(costs, best.last().peak_bytes, machine);
+    }
+    if (!split && !best.found_any()) {
       if (split.error().code != Errc::kUnsupported) return split.error();
       if (limits.stopped && limits.stopped()) return Error{Errc::kNoPlacement, split.error().context};
       why = split.error().context;
       continue;
     }
-    Placement placement(problem.graph.num_ops());
-    for (std::size_t b = 0; b < graph.size(); ++b) {
-      const std::size_t device = split->device_of_block[b];
-      const bool accelerator = device < machine.accelerators.size();
-      for (const std::uint32_t op : graph.ops[b])
-        placement[op] =
-            accelerator ? machine.accelerators[device] : machine.cpus[device - machine.accelerators.size()];
-    }
-    Best best{problem, executor};
-    EMPLACE_TRY(best.offer(std::move(placement)));
     auto found = std::move(best).take();
     if (found) found->notes.push_back(note);
     return found;

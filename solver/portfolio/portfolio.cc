@@ -206,7 +206,11 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   for (const Answer& start : context.starts)
     shared.take(start.method.empty() ? "start placement" : start.method, start);
   for (const Method* method : in_order(methods, problem.objective)) {
-    if (stopped() || (late() && shared.best())) break;
+    // A split that fits may need the heuristics that follow memory.
+    const auto best = shared.best();
+    if (stopped() ||
+        (late() && best && (best->measurement.valid || problem.objective == Objective::kStepTime)))
+      break;
     const std::string name{method->name()};
     if (context.on_method_start) context.on_method_start(name, false);
     Problem own = problem;

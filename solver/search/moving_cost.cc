@@ -10,19 +10,10 @@
 namespace emplace {
 namespace {
 
-/// Bytes over the caps of all accelerators, and their smallest cap.
-struct Over {
-  std::int64_t bytes = 0, cap = 1;
-};
-Over over_caps(const SplitCosts& costs, std::span<const std::int64_t> held) {
-  Over over;
-  over.cap = std::int64_t{1} << 60;
-  for (std::size_t d = 0; d < held.size(); ++d) {
-    if (!costs.is_accelerator(d)) continue;
-    over.cap = std::min(over.cap, costs.memory_bytes(d));
-    over.bytes += std::max<std::int64_t>(0, held[d] - costs.memory_bytes(d));
-  }
-  return over;
+std::int64_t smallest_cap(const SplitCosts& costs) {
+  std::int64_t cap = std::int64_t{1} << 60;
+  for (std::size_t d = 0; d < costs.num_devices(); ++d) cap = std::min(cap, costs.cap_bytes(d));
+  return cap;
 }
 
 Evaluation step_evaluation(double step_time_s, std::int64_t bytes_over, bool valid,
@@ -63,7 +54,8 @@ class MeasuredCost final : public MovingCost {
 
 class LoadCost final : public MovingCost {
  public:
-  explicit LoadCost(const Problem& problem) : model_{problem.graph, problem.devices} {}
+  explicit LoadCost(const Problem& problem)
+      : model_{problem.graph, problem.devices}, smallest_cap_{smallest_cap(model_.costs())} {}
   void start(const Placement& placement) override { model_.start(placement); }
   void move(std::uint32_t op, DeviceId to) override { model_.move(op, to); }
   const Placement& placement() const override { return model_.placement(); }
@@ -77,43 +69,38 @@ class LoadCost final : public MovingCost {
       highest = std::max(highest, load);
       squares += load * load;
     }
-    const Over over = over_caps(model_.costs(), model_.held_bytes());
+    EMPLACE_TRY_ASSIGN(const std::int64_t over, model_.bytes_over());
     const double mean = std::sqrt(squares / static_cast<double>(model_.loads_ps().size()));
-    return Evaluation{log_seconds(highest + kOthers * mean) + memory_penalty(over.bytes, over.cap), highest,
-                      over.bytes, over.bytes == 0};
+    return Evaluation{log_seconds(highest + kOthers * mean) + memory_penalty(over, smallest_cap_), highest,
+                      over, over == 0};
   }
 
  private:
   LoadModel model_;
+  const std::int64_t smallest_cap_;
 };
 
 class LatencyCost final : public MovingCost {
  public:
-  explicit LatencyCost(const Problem& problem) : model_{problem.graph, problem.devices} {}
-  void start(const Placement& placement) override {
-    placement_ = placement;
-    held_.assign(model_.costs().num_devices(), 0);
-    for (std::size_t op = 0; op < placement.size(); ++op)
-      held_[index(placement[op])] += model_.costs().bytes(op);
-  }
-  void move(std::uint32_t op, DeviceId to) override {
-    held_[index(placement_[op])] -= model_.costs().bytes(op);
-    held_[index(to)] += model_.costs().bytes(op);
-    placement_[op] = to;
-  }
-  const Placement& placement() const override { return placement_; }
+  explicit LatencyCost(const Problem& problem)
+      : model_{problem.graph, problem.devices},
+        held_{problem.graph, problem.devices},
+        smallest_cap_{smallest_cap(model_.costs())} {}
+  void start(const Placement& placement) override { held_.start(placement); }
+  void move(std::uint32_t op, DeviceId to) override { held_.move(op, to); }
+  const Placement& placement() const override { return held_.placement(); }
   Result<Evaluation> evaluation() override {
-    const LatencyModel::Value value = model_.value(placement_);
-    const Over over = over_caps(model_.costs(), held_);
+    const LatencyModel::Value value = model_.value(placement());
+    EMPLACE_TRY_ASSIGN(const std::int64_t over, held_.bytes_over());
     const double seconds = static_cast<double>(value.latency_ps) * 1e-12;
-    return Evaluation{log_seconds(seconds) + memory_penalty(over.bytes, over.cap) + (value.circle ? 1 : 0),
-                      seconds, over.bytes, over.bytes == 0 && !value.circle};
+    return Evaluation{log_seconds(seconds) + memory_penalty(over, smallest_cap_) + (value.circle ? 1 : 0),
+                      seconds, over, over == 0 && !value.circle};
   }
 
  private:
   LatencyModel model_;
-  Placement placement_;
-  std::vector<std::int64_t> held_;
+  LoadModel held_;  // For the memory.
+  const std::int64_t smallest_cap_;
 };
 
 }  // namespace

@@ -133,6 +133,10 @@ INSTANTIATE_TEST_SUITE_P(Workloads, PublishedOptima,
                                            Row{"resnet50_inference.json.gz", 124.3488},
                                            Row{"resnet50_training.json.gz", 255.1944}));
 
+SplitMachine machine_of(const SplitWorld& world) {
+  return split_machine(world.problem(), SplitCosts{world.graph, world.devices}).value();
+}
+
 BlockGraph blocks_of(const SplitWorld& world, BlockEdges edges) {
   const SplitCosts costs{world.graph, world.devices};
   const Problem problem = world.problem();
@@ -145,7 +149,8 @@ TEST(IdealSplit, EndsAtItsLimitsAndOnRequest) {
   PlainWorkload wide{.accelerators = 3, .cpus = 0, .nodes = std::vector<PlainNode>(12)};
   const SplitWorld world{graph_of(wide), Objective::kMaxLoad};
   const BlockGraph graph = blocks_of(world, BlockEdges::kForward);
-  const auto run = [&](IdealLimits limits) { return best_ideal_split(graph, 3, 0, 1000, kNoUpper, limits); };
+  const SplitMachine machine = machine_of(world);
+  const auto run = [&](IdealLimits limits) { return best_ideal_split(graph, machine, kNoUpper, limits); };
   const auto states = run({.states = 1000});
   ASSERT_FALSE(states.ok());
   EXPECT_EQ(states.error().code, Errc::kUnsupported);
@@ -209,7 +214,7 @@ TEST(BestLinearLoad, IsTheBestCutOfItsOrder) {
     }
     const std::int64_t expected =
         best_cut(workload, blocks, PlainWorkload::Split(workload.nodes.size(), 0), 0, 0);
-    const std::int64_t found = best_linear_load_ps(graph, order, workload.accelerators, workload.memory);
+    const std::int64_t found = best_linear_load_ps(graph, order, machine_of(world));
     if (expected == kNoUpper) {
       ASSERT_GT(found, kNoUpper / 8) << workload.json();
     } else {
