@@ -1,12 +1,15 @@
 #include "placement/placement.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <set>
 #include <unordered_map>
 
 #include "base/text/words.h"
+#include "placement/machine/cost_model.h"
 
 namespace emplace {
 namespace {
@@ -78,7 +81,7 @@ Error no_common_device(const OpGraph& graph, const DeviceSet& devices, const App
 }  // namespace
 
 Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& devices,
-                                      const AppliedRules& rules) {
+                                      const AppliedRules& rules, bool by_bytes) {
   const std::size_t n = graph.num_ops();
   // Union-find over `colocate` and ties. The lowest op leads, so classes are numbered in order of their
   // leaders.
@@ -114,7 +117,55 @@ Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& dev
     allowed &= mask;
     if (allowed.none()) return no_common_device(graph, devices, rules, constraints.class_of_, OpId{op});
   }
+  if (!by_bytes) constraints.keep_to(timed_devices(graph, devices), graph, rules);
   return constraints;
+}
+
+void Constraints::keep_to(const std::vector<DeviceMask>& timed, const OpGraph& graph,
+                          const AppliedRules& rules) {
+  std::vector<DeviceMask> kept = allowed_;
+  for (std::size_t op = 0; op < timed.size(); ++op) {
+    DeviceMask& mask = kept[class_of_[op]];
+    mask &= timed[op];
+    const std::uint32_t rule = rules.empty() ? kNoRule : rules.device_rule[op];
+    const bool named = graph.has_allowed_devices(OpId{static_cast<std::uint32_t>(op)}) ||
+                       (rule != kNoRule && rules.rules[rule].kind != RuleKind::kForbid);
+    if (named) mask.reset();
+  }
+  for (std::size_t c = 0; c < kept.size(); ++c)
+    if (kept[c].any()) allowed_[c] = kept[c];
+}
+
+std::string timing_note(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints) {
+  DeviceMask off, by_bytes;
+  std::set<std::string> kinds;
+  std::size_t ops = 0;
+  const std::vector<DeviceMask> timed = timed_devices(graph, devices);
+  for (std::uint32_t op = 0; op < timed.size(); ++op) {
+    const DeviceMask other = first_devices(devices.size()) & ~timed[op];
+    const DeviceMask& allowed = constraints.allowed(constraints.class_of(OpId{op}));
+    for (std::size_t c = 0; other.any() && c < graph.measured_classes().size(); ++c)
+      if (!std::isnan(graph.measured_us(OpId{op}, c))) kinds.insert(graph.measured_classes()[c]);
+    ops += other.any() ? 1 : 0;
+    off |= other & ~allowed;
+    by_bytes |= other & allowed;
+  }
+  if (ops == 0) return {};
+  const auto names = [&](const DeviceMask& mask) {
+    std::string text;
+    for (std::size_t d = 0; d < devices.size(); ++d)
+      if (mask.test(d))
+        text.append(text.empty() ? "" : ", ").append(printable(devices[static_cast<DeviceId>(d)].name, 40));
+    return text;
+  };
+  std::string text =
+      fmt::format("{} ops have times measured on {} and unknown work", ops, fmt::join(kinds, ", "));
+  if (off.any())
+    text += fmt::format(": they stay off {}, unless a rule allows it (docs/guide/rules.md)", names(off));
+  if (by_bytes.any())
+    text += fmt::format("{} on {} their time is estimated from the bytes that they move",
+                        off.any() ? ";" : ":", names(by_bytes));
+  return text;
 }
 
 std::size_t Constraints::repair(Placement& placement) const {

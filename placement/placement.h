@@ -22,10 +22,12 @@ using Placement = std::vector<DeviceId>;
 /// class may use the devices that all its members allow. Thread: a plain value.
 class Constraints {
  public:
-  /// Combines the graph's `colocate` and `devices` with a user's rules. Errors (kInvalid): an unknown device
-  /// name; a class without a common device, naming two ops and the conflicting rules.
+  /// Combines the graph's `colocate` and `devices` with a user's rules. Unless `by_bytes`, a class that
+  /// neither the graph nor a pin or allow rule gives devices stays on those that time its ops
+  /// (timed_devices()), if there are any. Errors (kInvalid): an unknown device name; a class without a common
+  /// device, naming two ops and the conflicting rules.
   static Result<Constraints> make(const OpGraph& graph, const DeviceSet& devices,
-                                  const AppliedRules& rules = {});
+                                  const AppliedRules& rules = {}, bool by_bytes = false);
 
   std::size_t num_classes() const { return allowed_.size(); }
   std::uint32_t class_of(OpId op) const { return class_of_[index(op)]; }
@@ -42,9 +44,15 @@ class Constraints {
                      std::span<const DeviceId> placement) const;
 
  private:
+  void keep_to(const std::vector<DeviceMask>& timed, const OpGraph& graph, const AppliedRules& rules);
+
   std::vector<std::uint32_t> class_of_;
   std::vector<DeviceMask> allowed_;
 };
+
+/// One line about ops whose time was not measured on some devices and whose work is unknown: where they may
+/// not be for that, and where their time is estimated from their bytes. Empty if there are none.
+std::string timing_note(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints);
 
 /// [classes] The lowest op of each class, its representative.
 std::vector<OpId> class_leaders(const Constraints& constraints);

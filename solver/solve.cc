@@ -130,8 +130,7 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
                      .better = context.better};
 
   // 3. Proofs: nothing fits, or nothing is faster than the bound, at which auto ends.
-  const bool in_memory = request.judge.objective == Objective::kStepTime && !request.judge.placeto;
-  if (in_memory && !request.known_to_fit) {
+  if (fits_a_step(request.judge, graph) && !request.known_to_fit) {
     EMPLACE_TRY(must_fit(graph, machine, constraints));
   }
   if (context.bound_s == 0)

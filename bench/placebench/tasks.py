@@ -17,7 +17,7 @@ from tables import Failed, run_program  # noqa: E402
 
 SOURCES = ("file", "generate", "workload", "doppler")
 OBJECTIVES = ("step-time", "throughput", "latency", "max-load")
-KEYS = {"name", "group", "graph", "machine", "memory", "objective", "dispatch"}
+KEYS = {"name", "group", "graph", "machine", "memory", "objective", "dispatch", "by_bytes"}
 UNITS = {"ns": 1e-9, "ps": 1e-12}  # Units of a certificate's times.
 
 
@@ -59,6 +59,7 @@ class Task:
             raise Failed("%s: needs a name of letters, digits, '.', '-' and '/', and a group" % where)
         self.group, self.objective = values["group"], values.get("objective", "step-time")
         self.dispatch, self.memory = values.get("dispatch", "program"), values.get("memory")
+        self.by_bytes = values.get("by_bytes", False)
         graph = values.get("graph")
         if not isinstance(graph, dict) or len(graph) != 1 or next(iter(graph)) not in SOURCES:
             raise Failed("%s: graph needs one of: %s" % (where, ", ".join("graph." + source for source in SOURCES)))
@@ -118,7 +119,8 @@ class Ready:
     def words(self):
         """The graph, the machine and the objective as words of a command."""
         machine = [] if self.machine is None else ["--devices", self.machine]
-        return [str(self.graph), *machine, "--objective", self.task.objective, "--dispatch", self.task.dispatch]
+        rules = ["--rules", str(self.folder / "rules.toml")] if self.task.by_bytes else []
+        return [str(self.graph), *machine, *rules, "--objective", self.task.objective, "--dispatch", self.task.dispatch]
 
 
 class Workshop:
@@ -177,6 +179,9 @@ class Workshop:
                 (folder / "machine.toml").write_text(machine)
                 machine = str(folder / "machine.toml")
             words += ["--devices", machine]
+        if task.by_bytes:
+            (folder / "rules.toml").write_text("[[rule]]\nmatch = { name = '' }\nallow = [\"*\"]\n")
+            words += ["--rules", str(folder / "rules.toml")]
         bound = run_program(self.program, ["bound", *words, "--certificate", str(certificate)])
         sha = run_program(self.program, ["inspect", str(graph)])["graph_sha256"]
         document, proof = json.loads(graph.read_text()), json.loads(certificate.read_text())

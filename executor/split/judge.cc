@@ -3,6 +3,7 @@
 #include "executor/sim/placeto_model.h"
 #include "executor/split/latency_model.h"
 #include "executor/split/load_model.h"
+#include "placement/partitioning_machine.h"
 
 namespace emplace {
 
@@ -18,9 +19,13 @@ std::unique_ptr<Executor> make_model(const OpGraph& graph, const DeviceSet& devi
   if (judge.objective == Objective::kStepTime && judge.placeto) return make_placeto_model(graph, devices);
   if (judge.objective == Objective::kStepTime)
     return std::make_unique<Simulator>(graph, devices, judge.simulator);
-  if (judge.objective == Objective::kLatency) 
+  if (judge.objective == Objective::kLatency)
     return std::make_unique<LatencyModel>(graph, devices, judge.simulator);
   return std::make_unique<LoadModel>(graph, devices, judge.simulator);
+}
+
+bool fits_a_step(const Judge& judge, const OpGraph& graph) {
+  return !judge.placeto && (judge.objective == Objective::kStepTime || !is_workload(graph));
 }
 
 ProvenBound bound_of(const Judge& judge, const OpGraph& graph, const DeviceSet& devices,

@@ -23,6 +23,10 @@ Result<Judge> parse_judge(const std::string& objective, const std::string& dispa
 /// Creates the simulator, or the load or latency model of splits. `graph` and `devices` must outlive it.
 std::unique_ptr<Executor> make_model(const OpGraph& graph, const DeviceSet& devices, const Judge& judge);
 
+/// Whether a placement is valid only if one simulated step fits, so that proofs about steps (must_fit())
+/// hold.
+bool fits_a_step(const Judge& judge, const OpGraph& graph);
+
 /// Returns the proven bound of the judge's objective; 0 s for Placeto's simulator, whose links and lack of
 /// memory limits no bound of the machine covers.
 ProvenBound bound_of(const Judge& judge, const OpGraph& graph, const DeviceSet& devices,

@@ -123,7 +123,8 @@ LatencyModel::Value LatencyModel::value(std::span<const DeviceId> placement) {
     ++done;
     const std::size_t device = index(placement[first_of_[entity]]);
     const bool turns = waits && load_[entity] > 0 && !costs_.is_accelerator(device);
-    const std::int64_t end = (turns ? std::max(ready_[entity], free_[device]) : ready_[entity]) + load_[entity];
+    const std::int64_t end =
+        (turns ? std::max(ready_[entity], free_[device]) : ready_[entity]) + load_[entity];
     if (turns) free_[device] = end;
     value.latency_ps = std::max(value.latency_ps, end);
     for (std::uint32_t op = first_of_[entity]; op != kNoIndex; op = next_[op]) {

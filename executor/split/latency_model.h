@@ -51,7 +51,6 @@ class LatencyModel final : public Executor {
   void find_pieces(std::span<const DeviceId> placement);
   void sum_loads(std::span<const DeviceId> placement);
 
-
   const SplitCosts costs_;
   SplitMemory memory_;
   std::vector<std::uint32_t> order_;  // Ops that count, in topological order.

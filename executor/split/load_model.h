@@ -16,8 +16,8 @@ namespace emplace {
 
 /// The load of an accelerator is the time of its ops plus the time of every tensor that crosses its boundary,
 /// in or out, once; that of a CPU is the time of its ops. Loads and kept bytes are updated incrementally: a
-/// move is O(nets of the op). `graph` and `devices` must outlive it. Thread: construct anywhere, then one at a
-/// time.
+/// move is O(nets of the op). `graph` and `devices` must outlive it. Thread: construct anywhere, then one at
+/// a time.
 class LoadModel final : public Executor {
  public:
   LoadModel(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions step = {})

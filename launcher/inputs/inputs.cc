@@ -88,8 +88,7 @@ Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, c
 }
 
 Result<Unit> must_fit(const Inputs& inputs) {
-  if (inputs.judge.objective != Objective::kStepTime)
-    return Unit{};  // The proof covers only step time: it counts live tensors.
+  if (!fits_a_step(inputs.judge, inputs.graph)) return Unit{};  // The proof counts the tensors of a step.
   return must_fit(inputs.graph, inputs.devices, inputs.constraints);
 }
 
@@ -132,6 +131,8 @@ Result<Inputs> open_inputs(const InputOptions& options) {
   EMPLACE_TRY_ASSIGN(auto rules, open_rules(options.rules, graph, *devices));
   auto constraints = Constraints::make(graph, *devices, rules);
   if (!constraints) return invalid(printable(options.graph), constraints.error().context);
+  if (std::string note = timing_note(graph, *devices, *constraints); !note.empty())
+    notes.push_back(std::move(note));
   return Inputs{std::move(graph), *std::move(devices), std::move(rules), *std::move(constraints), judge,
                 workload,         std::move(machine),  std::move(notes)};
 }

@@ -87,6 +87,9 @@ Json answer_json(const Answer& answer, const AnswerFacts& facts) {
   if (!answer.notes.empty()) json["note"] = joined(answer.notes);
   json["findings"] = findings_json(answer);
   json["assumed"] = graph_notes(facts.inputs.graph);
+  const Inputs& inputs = facts.inputs;
+  if (std::string note = timing_note(inputs.graph, inputs.devices, inputs.constraints); !note.empty())
+    json["assumed"].push_back(std::move(note));
   return json;
 }
 

@@ -55,7 +55,7 @@ Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, con
     EMPLACE_TRY_ASSIGN(auto graph, parse_graph(row.content, here));
     EMPLACE_TRY_ASSIGN(auto devices, kept_devices(row, graph, where + ": devices", objective));
     EMPLACE_TRY_ASSIGN(const auto rules, open_rules(config.input.rules, graph, devices));
-    EMPLACE_TRY_ASSIGN(auto constraints, Constraints::make(graph, devices, rules));
+    EMPLACE_TRY_ASSIGN(auto constraints, Constraints::make(graph, devices, rules, config.input.by_bytes));
     std::string sha256 = graph_sha256(graph);
     if (sha256 != row.sha256)
       return invalid(here, "is not the graph of the run", "use an intact copy of the run");

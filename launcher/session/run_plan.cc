@@ -45,6 +45,9 @@ Result<RunPlan> make_plan(RunOrder order) {
     config.input.devices =
         std::filesystem::absolute(plan.order.directory / "devices.toml").lexically_normal().string();
   }
+  for (const actors::TaskGraph& one : plan.task->graphs)
+    if (std::string note = timing_note(one.graph, one.devices, one.constraints); !note.empty())
+      plan.notes.push_back(printable(one.graph.name(), 80) + ": " + note);
   for (const NodePlan& node : plan.topology.nodes)
     for (const std::string& actor : node.actors)
       if (is_executor(actor)) ++plan.executors_at[node.start == StartBy::kLocal ? "" : node.host];

@@ -108,6 +108,7 @@ struct InputSection {
   std::vector<std::string> graphs;
   GraphReading reading = {};
   Reserve reserve;
+  bool by_bytes = false;
 
   void list(Settings& s) {
     s.add("graph", graph, "Graph file.");
@@ -123,6 +124,10 @@ struct InputSection {
     s.add("reserve", reserve,
           "Memory of each device that is kept free: a share such as 0.1 or \"10%\", or a size such as "
           "\"2GiB\".");
+    s.add(
+        "by_bytes", by_bytes,
+        "Whether ops of unknown work whose times were measured on one kind of device may run on others, at a "
+        "time estimated from their bytes.");
   }
 };
 

@@ -273,7 +273,7 @@ Result<TaskPtr> load_task(const RunConfig& config) {
     EMPLACE_TRY_ASSIGN(auto graph, load_graph(file, reading));
     EMPLACE_TRY_ASSIGN(auto devices, devices_for(graph, config));
     EMPLACE_TRY_ASSIGN(const auto rules, open_rules(config.input.rules, graph, devices));
-    EMPLACE_TRY_ASSIGN(auto constraints, Constraints::make(graph, devices, rules));
+    EMPLACE_TRY_ASSIGN(auto constraints, Constraints::make(graph, devices, rules, config.input.by_bytes));
     if (config.input.devices.empty() && !task->graphs.empty() &&
         has_own_machine(graph, config) != has_own_machine(task->graphs.front().graph, config))
       return invalid("input.devices", "is missing, and only some of the graphs contain a machine",

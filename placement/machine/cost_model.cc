@@ -111,6 +111,29 @@ std::vector<double> exact_costs_us(const OpGraph& graph, const Profile& profile)
   return us;
 }
 
+std::vector<DeviceMask> timed_devices(const OpGraph& graph, const DeviceSet& devices) {
+  std::vector<std::uint32_t> measured;  // Ops that only a measurement tells the time of.
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId op{i};
+    if (graph.is_view(op) || graph.is_state(op) || graph.flops(op) > 0) continue;
+    const bool anywhere = [&] {
+      for (std::size_t c = 0; c < graph.measured_classes().size(); ++c)
+        if (!std::isnan(graph.measured_us(op, c))) return true;
+      return false;
+    }();
+    if (anywhere && memory_traffic_bytes(graph, op, classify(graph, op)) > 0) measured.push_back(i);
+  }
+  const DeviceMask all = first_devices(devices.size());
+  std::vector<DeviceMask> timed(measured.empty() ? 0 : graph.num_ops(), all);
+  for (std::size_t d = 0; d < devices.size() && !measured.empty(); ++d) {
+    const KnownCosts known{graph, devices[static_cast<DeviceId>(d)].profile};
+    for (const std::uint32_t op : measured)
+      if (std::isnan(known.us(OpId{op}))) timed[op].reset(d);
+  }
+  if (std::ranges::all_of(timed, [&](const DeviceMask& mask) { return mask == all; })) timed.clear();
+  return timed;
+}
+
 double measured_cost_share(const OpGraph& graph, const DeviceSet& devices,
                            std::span<const DeviceId> placement) {
   double all_us = 0, known_us = 0;

@@ -10,6 +10,7 @@
 #include "base/ids.h"
 #include "graph/op_graph.h"
 #include "placement/machine/device.h"
+#include "placement/machine/device_mask.h"
 
 namespace emplace {
 
@@ -24,6 +25,10 @@ double estimate_us(const OpGraph& graph, OpId op, const Profile& profile);
 /// else the profile's measurement for the op's signature, else the graph's measurement for the kind of
 /// device, else the estimate.
 std::vector<double> exact_costs_us(const OpGraph& graph, const Profile& profile);
+
+/// [ops] The devices that may run an op by what is known of its time: all, but of an op whose work is unknown
+/// and whose time was measured for some devices, these alone. Empty if every op may be on every device.
+std::vector<DeviceMask> timed_devices(const OpGraph& graph, const DeviceSet& devices);
 
 /// The time of each op on each device, rounded once to whole nanoseconds. Devices with one profile share a
 /// row. Immutable; any thread.

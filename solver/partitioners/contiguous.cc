@@ -116,8 +116,7 @@ Result<Answer> low_latency(const Problem& problem, Executor& executor) {
 }
 
 /// Reduces the memory of both sides by the most that one of their devices exceeds its own.
-void leave_room(const SplitCosts& costs, std::span<const std::int64_t> peak_bytes,
-                SplitMachine& machine) {
+void leave_room(const SplitCosts& costs, std::span<const std::int64_t> peak_bytes, SplitMachine& machine) {
   std::int64_t over = 0, cpu_over = 0;
   for (std::size_t d = 0; d < peak_bytes.size(); ++d) {
     std::int64_t& most = costs.is_accelerator(d) ? over : cpu_over;
@@ -156,8 +155,7 @@ Result<Answer> least_load(const Problem& problem, Executor& executor) {
       Rng rng{problem.seed, Purpose::kHeuristic, kChainStream};
       std::int64_t upper = std::numeric_limits<std::int64_t>::max();
       for (std::uint32_t k = 0; k < kLinearOrders; ++k)
-        upper =
-            std::min(upper, best_linear_load_ps(graph, random_order(graph, rng, 8 - k % 3), machine));
+        upper = std::min(upper, best_linear_load_ps(graph, random_order(graph, rng, 8 - k % 3), machine));
       split = best_ideal_split(graph, machine, upper, limits);
       if (!split) break;
       Placement placement(problem.graph.num_ops());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "executor/sim/simulator.h"
 #include "executor/split/latency_model.h"
@@ -32,12 +33,16 @@ class MeasuredCost final : public MovingCost {
   void start(const Placement& placement) override { placement_ = placement; }
   void move(std::uint32_t op, DeviceId to) override { placement_[op] = to; }
   const Placement& placement() const override { return placement_; }
+  bool stops_early() const override { return true; }
   Result<Evaluation> evaluation() override {
     EMPLACE_TRY(executor_.measure(placement_, measurement_));
     return evaluation_of(measurement_, smallest_memory_);
   }
   Result<std::optional<Evaluation>> evaluation_within(double limit_s) override {
-    if (simulator_ == nullptr) return MovingCost::evaluation_within(limit_s);
+    if (simulator_ == nullptr) {
+      EMPLACE_TRY_ASSIGN(const auto found, evaluation());
+      return found.seconds > limit_s ? std::nullopt : std::optional{found};
+    }
     EMPLACE_TRY_ASSIGN(const auto cost, simulator_->measure_within(placement_, limit_s));
     if (!cost) return std::optional<Evaluation>{};
     return std::optional{
@@ -52,16 +57,26 @@ class MeasuredCost final : public MovingCost {
   Measurement measurement_;
 };
 
-class LoadCost final : public MovingCost {
+/// A cost whose memory may need a simulated step, which is left out if the time alone exceeds a limit.
+class SplitCost : public MovingCost {
+ public:
+  Result<Evaluation> evaluation() final {
+    EMPLACE_TRY_ASSIGN(const auto found, evaluation_within(std::numeric_limits<double>::infinity()));
+    return *found;
+  }
+};
+
+class LoadCost final : public SplitCost {
  public:
   explicit LoadCost(const Problem& problem)
       : model_{problem.graph, problem.devices}, smallest_cap_{smallest_cap(model_.costs())} {}
   void start(const Placement& placement) override { model_.start(placement); }
   void move(std::uint32_t op, DeviceId to) override { model_.move(op, to); }
   const Placement& placement() const override { return model_.placement(); }
+  bool stops_early() const override { return !model_.costs().published(); }
   /// Adds a small share of the mean load to the highest one, so that a walk notices when other loads
   /// decrease.
-  Result<Evaluation> evaluation() override {
+  Result<std::optional<Evaluation>> evaluation_within(double limit_s) override {
     constexpr double kOthers = 0.05;
     double highest = 0, squares = 0;
     for (const std::int64_t ps : model_.loads_ps()) {
@@ -69,10 +84,12 @@ class LoadCost final : public MovingCost {
       highest = std::max(highest, load);
       squares += load * load;
     }
+    if (highest > limit_s) return std::optional<Evaluation>{};
     EMPLACE_TRY_ASSIGN(const std::int64_t over, model_.bytes_over());
     const double mean = std::sqrt(squares / static_cast<double>(model_.loads_ps().size()));
-    return Evaluation{log_seconds(highest + kOthers * mean) + memory_penalty(over, smallest_cap_), highest,
-                      over, over == 0};
+    return std::optional{
+        Evaluation{log_seconds(highest + kOthers * mean) + memory_penalty(over, smallest_cap_), highest, over,
+                   over == 0}};
   }
 
  private:
@@ -80,7 +97,7 @@ class LoadCost final : public MovingCost {
   const std::int64_t smallest_cap_;
 };
 
-class LatencyCost final : public MovingCost {
+class LatencyCost final : public SplitCost {
  public:
   explicit LatencyCost(const Problem& problem)
       : model_{problem.graph, problem.devices},
@@ -89,12 +106,15 @@ class LatencyCost final : public MovingCost {
   void start(const Placement& placement) override { held_.start(placement); }
   void move(std::uint32_t op, DeviceId to) override { held_.move(op, to); }
   const Placement& placement() const override { return held_.placement(); }
-  Result<Evaluation> evaluation() override {
+  bool stops_early() const override { return !model_.costs().published(); }
+  Result<std::optional<Evaluation>> evaluation_within(double limit_s) override {
     const LatencyModel::Value value = model_.value(placement());
-    EMPLACE_TRY_ASSIGN(const std::int64_t over, held_.bytes_over());
     const double seconds = static_cast<double>(value.latency_ps) * 1e-12;
-    return Evaluation{log_seconds(seconds) + memory_penalty(over, smallest_cap_) + (value.circle ? 1 : 0),
-                      seconds, over, over == 0 && !value.circle};
+    if (seconds > limit_s) return std::optional<Evaluation>{};
+    EMPLACE_TRY_ASSIGN(const std::int64_t over, held_.bytes_over());
+    return std::optional{
+        Evaluation{log_seconds(seconds) + memory_penalty(over, smallest_cap_) + (value.circle ? 1 : 0),
+                   seconds, over, over == 0 && !value.circle}};
   }
 
  private:
@@ -113,12 +133,6 @@ bool better(const Evaluation& a, const Evaluation& b) {
 
 Evaluation evaluation_of(const Measurement& measured, std::int64_t smallest_memory) {
   return step_evaluation(measured.step_time_s, measured.bytes_over, measured.valid, smallest_memory);
-}
-
-Result<std::optional<Evaluation>> MovingCost::evaluation_within(double limit_s) {
-  EMPLACE_TRY_ASSIGN(const auto found, evaluation());
-  if (found.seconds > limit_s) return std::optional<Evaluation>{};
-  return std::optional{found};
 }
 
 std::unique_ptr<MovingCost> make_moving_cost(const Problem& problem, Executor& executor) {

@@ -31,10 +31,12 @@ class MovingCost {
   virtual void start(const Placement& placement) = 0;
   virtual void move(std::uint32_t op, DeviceId to) = 0;
   virtual const Placement& placement() const = 0;
+  /// Whether evaluation_within() costs less than evaluation().
+  virtual bool stops_early() const = 0;
   /// Evaluates the current placement. Errors: those of the executor.
   virtual Result<Evaluation> evaluation() = 0;
   /// The same, or nothing if it takes longer than the limit.
-  virtual Result<std::optional<Evaluation>> evaluation_within(double limit_s);
+  virtual Result<std::optional<Evaluation>> evaluation_within(double limit_s) = 0;
 };
 
 /// Cost for the problem's objective: loads and latencies are updated incrementally; step times are measured

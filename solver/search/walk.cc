@@ -51,10 +51,10 @@ Result<Unit> Walker::evaluate() {
   return Unit{};
 }
 
-/// The longest step that a placement may take that the next draw does not refuse [s]. The penalty for memory
-/// only adds to the energy. Infinite for other objectives, whose evaluations cost less than this.
+/// The longest time of a placement that the next draw does not refuse [s]. Penalties only add to the energy.
+/// Infinite where evaluations cost less than this.
 double Walker::longest_step_s(double temperature) const {
-  if (search_.problem().objective != Objective::kStepTime) return std::numeric_limits<double>::infinity();
+  if (!cost_.stops_early()) return std::numeric_limits<double>::infinity();
   constexpr double kRounding = 1 + 1e-9;  // Logarithms and powers round; far less than a temperature.
   Rng ahead = rng_;
   return std::exp(evaluation_.energy - temperature * std::log(ahead.uniform_double())) * kRounding;

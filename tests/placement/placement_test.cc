@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "placement/applied_rules.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace {
@@ -36,6 +37,71 @@ TEST(Constraints, ClassMayUseTheDevicesThatAllItsMembersMay) {
   EXPECT_TRUE(constraints->allows(OpId{3}, DeviceId{2}));
   EXPECT_FALSE(constraints->allows(OpId{3}, DeviceId{0}));
   EXPECT_FALSE(constraints->allows(OpId{3}, DeviceId{1}));
+}
+
+/// Ops of unknown work: "a" measured on GPUs, "b" with it, "c" measured on all, "d" not measured, "e" with
+/// work, "f" that may be on the CPU by the graph.
+OpGraph timed(const std::string& kind) {
+  OpGraphBuilder builder;
+  const auto add = [&](const char* name, std::vector<std::pair<std::string, double>> us) {
+    OpSpec op;
+    op.name = name, op.type = "Layer";
+    op.outputs = {{DType::kF32, {16}}};
+    op.measured_us = std::move(us);
+    if (op.name == "b") op.colocate = OpId{0};
+    if (op.name == "e") op.flops = 5;
+    if (op.name == "f") op.has_allowed_devices = true, op.allowed_devices = {"*"};
+    builder.add(std::move(op));
+  };
+  add("a", {{kind, 300}}), add("b", {}), add("c", {{"gpu", 3}, {"cpu", 5}}), add("d", {});
+  add("e", {{kind, 300}}), add("f", {{kind, 300}});
+  return *std::move(builder).build();
+}
+
+/// The ops that may be on device `d`, by their letters.
+std::string allowed_on(const Constraints& constraints, std::uint8_t d) {
+  std::string names;
+  for (std::uint32_t op = 0; op < 6; ++op)
+    if (constraints.allows(OpId{op}, DeviceId{d})) names += static_cast<char>('a' + op);
+  return names;
+}
+
+TEST(Constraints, OpsOfUnknownWorkStayWhereTheirTimeWasMeasured) {
+  const DeviceSet both = testing::sample_devices(1, true, 1 << 20);
+  const Constraints gpu = Constraints::make(timed("gpu"), both).value();
+  EXPECT_EQ(allowed_on(gpu, 0), "cdef");
+  EXPECT_EQ(allowed_on(gpu, 1), "abcdef");
+  EXPECT_EQ(timing_note(timed("gpu"), both, gpu),
+            "2 ops have times measured on gpu and unknown work: they stay off cpu:0, unless a rule allows it "
+            "(docs/guide/rules.md); on cpu:0 their time is estimated from the bytes that they move");
+  const Constraints cpu = Constraints::make(timed("cpu"), both).value();
+  EXPECT_EQ(allowed_on(cpu, 0), "abcdef");
+  EXPECT_EQ(allowed_on(cpu, 1), "cdef");
+  EXPECT_EQ(allowed_on(Constraints::make(timed("accelerator"), both).value(), 0), "cdef");
+  EXPECT_EQ(allowed_on(Constraints::make(timed("k40"), both).value(), 0), "cdef");
+  EXPECT_EQ(allowed_on(Constraints::make(timed("gpu"), both, {}, /*by_bytes=*/true).value(), 0), "abcdef");
+}
+
+TEST(Constraints, OpsOfUnknownWorkMayBeElsewhereByRuleOrForWantOfAMeasuredKind) {
+  const OpGraph graph = timed("gpu");
+  const DeviceSet both = testing::sample_devices(1, true, 1 << 20);
+  const auto on_cpu = [&](const char* toml) {
+    const AppliedRules rules = apply_rules(graph, both, parse_rules(toml, "rules.toml").value()).value();
+    return allowed_on(Constraints::make(graph, both, rules).value(), 0);
+  };
+  EXPECT_EQ(on_cpu("[[rule]]\nmatch = { name = '' }\nallow = [\"*\"]\n"), "abcdef");
+  EXPECT_EQ(on_cpu("[[rule]]\nmatch = { name = '^b$' }\npin = \"cpu:0\"\n"), "abcdef");
+  EXPECT_EQ(on_cpu("[[rule]]\nmatch = { name = '^d$' }\nforbid = [\"cpu:0\"]\n"), "cef");
+  const DeviceSet cpu =
+      DeviceSet::make({{"cpu:0", *find_profile("haswell18"), 1 << 20, ""}}, Link{1e9, 0}).value();
+  const Constraints only = Constraints::make(graph, cpu).value();
+  EXPECT_EQ(allowed_on(only, 0), "abcdef");
+  EXPECT_EQ(
+      timing_note(graph, cpu, only),
+      "2 ops have times measured on gpu and unknown work: on cpu:0 their time is estimated from the bytes "
+      "that they move");
+  const DeviceSet gpus = testing::sample_devices(2, false, 1 << 20);
+  EXPECT_EQ(timing_note(graph, gpus, Constraints::make(graph, gpus).value()), "");
 }
 
 TEST(Constraints, RepairMovesOpsToAllowedDevices) {

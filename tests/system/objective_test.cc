@@ -87,6 +87,59 @@ TEST(Objective, ThroughputWorksForAnyGraphAndReportsItsExactness) {
   EXPECT_THAT(table.out, HasSubstr("contiguous: exact, over co-location classes"));
 }
 
+/// A head of 250 MiB that a GPU of 100 MiB would run faster than its CPU: a copy of it takes memory there.
+TEST(Objective, WhatIsReadTakesMemoryUnderEveryObjective) {
+  const TemporaryFolder folder;
+  const std::string graph = folder.file("head.json", R"({"format":"emplace-graph v1","name":"head","ops":[
+{"id":0,"name":"head","type":"Parameter","inputs":[],"outputs":[{"dtype":"f32","shape":[65536000]}],"param_bytes":262144000},
+{"id":1,"name":"x","type":"Input","inputs":[],"outputs":[{"dtype":"f32","shape":[1000]}]},
+{"id":2,"name":"mm","type":"MatMul","inputs":[[1,0],[0,0]],"outputs":[{"dtype":"f32","shape":[65536]}],"flops":900000000000},
+{"id":3,"name":"loss","type":"Sum","inputs":[[2,0]],"outputs":[{"dtype":"f32","shape":[1]}],"flops":65536}]})");
+  const std::string devices =
+      folder.file("small.toml",
+                  "[[device]]\nname = \"gpu:0\"\nprofile = \"rtx3060\"\nmemory = \"100MiB\"\n"
+                  "[[device]]\nname = \"cpu:0\"\nprofile = \"ryzen7950x\"\n");
+  const std::string file = folder.at("placement.json");
+  for (const char* objective : {"step-time", "throughput", "max-load", "latency"}) {
+    const nlohmann::ordered_json placed = json_of({"place", graph, "-d", devices, "--objective", objective,
+                                                   "--budget", "300ms", "--threads", "1", "-o", file});
+    EXPECT_TRUE(placed["measured"]["valid"].get<bool>());
+    EXPECT_EQ(json_of({"evaluate", graph, file, "-d", devices, "--objective", objective}),
+              placed["measured"]);
+    EXPECT_TRUE(json_of({"evaluate", graph, file, "-d", devices})["valid"].get<bool>()) << objective;
+  }
+  std::ifstream in{file};
+  nlohmann::ordered_json placement = nlohmann::ordered_json::parse(in);
+  placement["ops"] = {{"head", "cpu:0"}, {"x", "cpu:0"}, {"mm", "gpu:0"}, {"loss", "cpu:0"}};
+  const std::string copied = folder.file("copied.json", placement.dump());
+  for (const char* objective : {"step-time", "throughput", "max-load", "latency"}) {
+    const Finished done = run({"evaluate", graph, copied, "-d", devices, "--objective", objective});
+    EXPECT_EQ(done.status, 3);
+    EXPECT_THAT(done.err, HasSubstr("gpu:0 needs 250.2")) << objective;
+  }
+}
+
+TEST(Objective, ProfileOfOneKindOfDeviceStaysOnIt) {
+  const std::string profile = shipped("tests/fixtures/graphs/pipedream-alexnet.json");
+  const TemporaryFolder folder;
+  const std::string file = folder.at("placement.json");
+  const std::vector<std::string> place{
+      "place", profile, "-d", "rtx3090, epyc7742", "--budget", "300ms", "--threads", "1", "-o", file};
+  const nlohmann::ordered_json placed = json_of(place);
+  EXPECT_THAT(placed["assumed"].dump(),
+              HasSubstr("46 ops have times measured on gpu and unknown work: they stay off cpu:0"));
+  EXPECT_EQ(placed["measured"]["peak_memory_bytes"][1], 0);
+  EXPECT_THAT(run(place).err, HasSubstr("they stay off cpu:0, unless a rule allows it"));
+  std::vector<std::string> ruled = place;
+  ruled.insert(ruled.end(),
+               {"--rules", folder.file("all.toml", "[[rule]]\nmatch = { name = '' }\nallow = [\"*\"]\n")});
+  const nlohmann::ordered_json elsewhere = json_of(ruled);
+  EXPECT_LT(elsewhere["measured"]["step_time_s"].get<double>(),
+            placed["measured"]["step_time_s"].get<double>());
+  EXPECT_THAT(elsewhere["assumed"].dump(),
+              HasSubstr("on cpu:0 their time is estimated from the bytes that they move"));
+}
+
 TEST(Objective, RefusesInOneLine) {
   const TemporaryFolder folder;
   EXPECT_THAT(refusal({"bound", kLatency, "--objective", "latancy"}), HasSubstr("did you mean 'latency'?"));

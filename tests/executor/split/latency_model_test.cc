@@ -65,6 +65,62 @@ TEST(LatencyModel, EqualsItsDefinition) {
   EXPECT_GT(misfits, 300u);
 }
 
+/// Latency of a graph whose ops are all on CPUs or that moves nothing: a list of [start, end) per CPU, the op
+/// whose inputs existed first comes next.
+std::int64_t plain_cpu_latency(const LatencyModel& model, const Placement& placement) {
+  const SplitCosts& costs = model.costs();
+  std::vector<std::int64_t> end(costs.num_ops(), 0), idle(costs.num_devices(), 0);
+  std::vector<bool> done(costs.num_ops(), false);
+  for (;;) {
+    std::size_t next = costs.num_ops();
+    std::int64_t next_ready = 0;
+    for (const std::uint32_t op : costs.order()) {
+      if (done[op] || !costs.counts(op)) continue;
+      std::int64_t ready = 0;
+      bool open = true;
+      for (const std::uint32_t maker : costs.makers(op)) {
+        open = open && done[maker];
+        ready = std::max(ready, end[maker]);
+      }
+      if (open && (next == costs.num_ops() || ready < next_ready)) next = op, next_ready = ready;
+    }
+    if (next == costs.num_ops()) return *std::max_element(end.begin(), end.end());
+    const std::size_t device = index(placement[next]);
+    const std::int64_t time = costs.time_ps(device, next);
+    done[next] = true;
+    end[next] = (time > 0 ? std::max(next_ready, idle[device]) : next_ready) + time;
+    if (time > 0) idle[device] = end[next];
+  }
+}
+
+TEST(LatencyModel, ACpuRunsOneOpAtATime) {
+  std::size_t waited = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    Rng rng{seed, Purpose::kTest};
+    const OpGraph graph = testing::random_graph(rng, 10 + rng.below(40));
+    const Profile cpu = *find_profile("haswell18");
+    const DeviceSet devices = DeviceSet::make({{"cpu:0", cpu, 1 << 30, ""},
+                                               {"cpu:1", cpu, 1 << 30, ""},
+                                               {"gpu:0", *find_profile("k40"), 1 << 30, ""}},
+                                              Link{1e9, 0})
+                                  .value();
+    LatencyModel model{graph, devices};
+    const Placement placement = testing::random_placement(rng, graph.num_ops(), 2);
+    Measurement measured;
+    ASSERT_TRUE(model.measure(placement, measured).ok());
+    const auto value = model.value(placement);
+    ASSERT_EQ(value.latency_ps, plain_cpu_latency(model, placement)) << seed;
+    const double most = *std::max_element(measured.busy_s.begin(), measured.busy_s.end());
+    ASSERT_LE(most, measured.step_time_s * (1 + 1e-12));
+    waited += value.latency_ps * 2 > value.total_ps ? 1 : 0;
+    // With an accelerator, no device is busy for longer than the span either.
+    const Placement mixed = testing::random_placement(rng, graph.num_ops(), devices.size());
+    ASSERT_TRUE(model.measure(mixed, measured).ok());
+    for (const double busy : measured.busy_s) ASSERT_LE(busy, measured.step_time_s * (1 + 1e-12));
+  }
+  EXPECT_GT(waited, 50u);
+}
+
 /// WORKLOAD DEVICES LATENCY_MS SPLIT, where "circle" may stand for the latency and the split has a letter per
 /// id: '.' for the CPU, else the accelerator.
 TEST(LatencyModel, EqualsThePublishedEvaluator) {
