@@ -140,6 +140,12 @@ Result<std::vector<std::string>> placement_devices(const std::filesystem::path& 
   return listed_devices(document);
 }
 
+Result<std::string> placement_method(const std::filesystem::path& path) {
+  EMPLACE_TRY_ASSIGN(const auto document, read(path));
+  const auto method = document.find("method");
+  return method != document.end() && method->is_string() ? method->get<std::string>() : std::string{};
+}
+
 Result<OpOrder> load_order(const std::filesystem::path& path, const OpGraph& graph,
                            const std::string& graph_sha256) {
   EMPLACE_TRY_ASSIGN(const auto document, read(path));

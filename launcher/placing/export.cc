@@ -1,6 +1,8 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -23,6 +25,8 @@
 #include "placement/machine/machine_text.h"
 #include "placement/order.h"
 #include "placement/placement_file.h"
+#include "solver/methods.h"
+#include "solver/modules/unit_search.h"
 
 namespace emplace::launcher {
 namespace {
@@ -35,8 +39,27 @@ struct PlacementFile {
   std::vector<std::string> devices;
   Placement placement;
   std::optional<DeviceSet> machine;
-  std::string sha256;  ///< Hash of the graph.
-  OpOrder order;       ///< Order that the placement file lists; empty: issue order.
+  std::optional<Constraints> constraints;  ///< With the machine.
+  std::string sha256;                      ///< Hash of the graph.
+  OpOrder order;                           ///< Order that the placement file lists; empty: issue order.
+  bool searched = false;                   ///< A method of ours found the placement, and no rules limited it.
+};
+
+/// Simulated measurements of the placement, before the export and as exported.
+struct Costs {
+  Measurement before, after;
+};
+
+/// The simulated steps of an export. Not to be moved: its parts refer to one another.
+struct Simulation {
+  Simulation(const PlacementFile& file, SimulatorOptions options)
+      : simulator{file.graph, *file.machine, options},
+        problem{file.graph, *file.machine, *file.constraints, simulator.costs()},
+        search{problem, simulator} {}
+  Simulator simulator;
+  Problem problem;
+  UnitSearch search;
+  bool fits = false;  ///< Whether the placement does.
 };
 
 class Export final : public Command {
@@ -59,6 +82,13 @@ class Export final : public Command {
         .non_empty("--devices,-d", devices_,
                    "Placement: its machine, as for emplace place, to simulate the cost of a lossy export "
                    "(default: none)")
+        .option("--reserve", inputs_.reserve,
+                "Placement: memory kept free per device, e.g. 10% or 2GiB (default: 0%)")
+        .option("--rules", inputs_.rules, "Placement: rules file that device maps and stages obey (default: none)")
+        .option("--dispatch", inputs_.dispatch,
+                "Placement: order in which a device runs ready ops: program or fifo")
+        .option("--stages", stages_,
+                "Placement, pipelining, vllm and deepspeed: number of stages (default: as many as GPUs are in use)")
         .option("--applied", applied_,
                 "Placement: also write the placement as exported, after lossy moves; needs --devices")
         .option("--modules", modules_,
@@ -66,7 +96,7 @@ class Export final : public Command {
         .option("--table", table_,
                 "Run: table to export, measurements (csv), episodes (csv, jsonl) or updates (csv, jsonl) "
                 "(default: the first of the format)");
-    declare_reading(options, reading_);
+    declare_reading(options, inputs_.reading);
   }
   Result<ExitStatus> run(Console& console) override {
     std::error_code ignored;
@@ -79,6 +109,12 @@ class Export final : public Command {
   /// Errors: those of reading the files; with --devices, a placement that violates a constraint of the graph.
   Result<PlacementFile> open_placement() const;
   Result<std::vector<std::string>> read_modules() const;
+  /// Null without the machine.
+  Result<std::unique_ptr<Simulation>> simulation_of(const PlacementFile& file, Console& console) const;
+  Json json_of(const PlacementFile& file, const interop::ExportedPlacement& made,
+               const std::optional<Costs>& costs) const;
+  void warn(const PlacementFile& file, const interop::ExportedPlacement& made,
+            const std::optional<Costs>& costs, Console& console) const;
   Result<Unit> write_applied(const PlacementFile& file, const Placement& applied, const Measurement& measured,
                              std::uint64_t seed) const;
   Error missing(std::string_view option, std::string_view cure) const {
@@ -90,7 +126,8 @@ class Export final : public Command {
 
   const Extensions extensions_;
   std::string what_, format_, output_, graph_, devices_, applied_, modules_, table_;
-  GraphReading reading_;
+  InputOptions inputs_;
+  std::uint64_t stages_ = 0;
 };
 
 Result<ExitStatus> Export::export_run_data(Console& console) const {
@@ -103,22 +140,20 @@ Result<ExitStatus> Export::export_run_data(Console& console) const {
                                 console);
 }
 
-/// Simulated measurements of the placement, before the export and as exported.
-struct Costs {
-  Measurement before, after;
-};
-
 /// Returns "exact, 91 ops on 3 devices", or for a lossy export the moved ops and the cost.
 std::string description(const PlacementFile& file, const interop::ExportedPlacement& made,
                         const std::optional<Costs>& costs) {
   const auto step = [](const Measurement& measured) {
     return measured.valid ? format_seconds(measured.step_time_s) : std::string{"does not fit"};
   };
-  std::string text = made.moved_ops == 0 ? "exact, " : "lossy, ";
+  std::string text = made.exact() ? "exact, " : "lossy, ";
   if (made.moved_ops > 0) text += fmt::format("{} of ", made.moved_ops);
   text += fmt::format("{} ops{} on {} devices", file.graph.num_ops(), made.moved_ops > 0 ? " moved" : "",
                       file.devices.size());
   if (made.parts > 0) text += fmt::format(", {} parts", made.parts);
+  double slowest = 0;
+  for (const interop::ExportedStage& stage : made.stages) slowest = std::max(slowest, stage.time_s);
+  if (slowest > 0) text += ", slowest stage " + format_seconds(slowest);
   if (!costs) return text + (made.moved_ops > 0 ? "; add --devices for the cost" : "");
   if (made.moved_ops == 0) return text + ", step time " + step(costs->before);
   text += ", step time " + step(costs->before) + " -> " + step(costs->after);
@@ -128,8 +163,13 @@ std::string description(const PlacementFile& file, const interop::ExportedPlacem
 }
 
 Result<PlacementFile> Export::open_placement() const {
-  EMPLACE_TRY_ASSIGN(auto graph, open_graph(graph_, reading_));
-  PlacementFile file{std::move(graph), {}, {}, {}, {}, {}};
+  if (devices_.empty()) {
+    for (const auto& [option, given] :
+         {std::pair{"--reserve", !inputs_.reserve.empty()}, {"--rules", !inputs_.rules.empty()}, {"--stages", stages_ > 0}})
+      if (given) return invalid(option, "needs the machine", "add --devices");
+  }
+  EMPLACE_TRY_ASSIGN(auto graph, open_graph(graph_, inputs_.reading));
+  PlacementFile file{std::move(graph), {}, {}, {}, {}, {}, {}};
   file.sha256 = graph_sha256(file.graph);
   EMPLACE_TRY_ASSIGN(file.order, load_order(what_, file.graph, file.sha256));
   if (devices_.empty()) {
@@ -138,15 +178,39 @@ Result<PlacementFile> Export::open_placement() const {
     file.placement = std::move(named.placement);
     return file;
   }
-  EMPLACE_TRY_ASSIGN(file.machine, open_devices(devices_));
+  Reserve reserve;
+  if (!inputs_.reserve.empty()) {
+    const auto parsed = parse_reserve(inputs_.reserve);
+    if (!parsed) return invalid("--reserve", parsed.error().context);
+    reserve = *parsed;
+  }
+  EMPLACE_TRY_ASSIGN(file.machine, open_devices(devices_, reserve));
   EMPLACE_TRY_ASSIGN(auto placement, load_placement(what_, file.graph, file.sha256, *file.machine));
-  const auto constraints = Constraints::make(file.graph, *file.machine);
+  EMPLACE_TRY_ASSIGN(const auto rules, open_rules(inputs_.rules, file.graph, *file.machine));
+  auto constraints = Constraints::make(file.graph, *file.machine, rules);
   if (!constraints) return invalid(printable(graph_), constraints.error().context);
   if (auto obeyed = constraints->check(file.graph, *file.machine, placement); !obeyed)
     return invalid(printable(what_), obeyed.error().context);
+  file.constraints = *std::move(constraints);
+  EMPLACE_TRY_ASSIGN(const std::string method, placement_method(what_));
+  file.searched = inputs_.rules.empty() && find_method(method).ok();
   file.devices = device_names(*file.machine);
   file.placement = std::move(placement);
   return file;
+}
+
+Result<std::unique_ptr<Simulation>> Export::simulation_of(const PlacementFile& file, Console& console) const {
+  if (!file.machine) return std::unique_ptr<Simulation>{};
+  EMPLACE_TRY_ASSIGN(const Judge judge, parse_judge(inputs_.objective, inputs_.dispatch));
+  auto made = std::make_unique<Simulation>(file, judge.simulator);
+  if (!file.order.empty() && judge.simulator.dispatch == Dispatch::kProgram) {
+    EMPLACE_TRY(made->simulator.set_order(file.order));
+    console.note("order: from the placement file");
+  }
+  Measurement measured;
+  EMPLACE_TRY(made->simulator.measure(file.placement, measured));
+  made->fits = measured.valid;
+  return made;
 }
 
 /// The names in the file of --modules; none without it.
@@ -169,6 +233,49 @@ Result<Unit> Export::write_applied(const PlacementFile& file, const Placement& a
   return save_placement(applied_, file.graph, *file.machine, applied, measured, info);
 }
 
+Json Export::json_of(const PlacementFile& file, const interop::ExportedPlacement& made,
+                     const std::optional<Costs>& costs) const {
+  Json json{{"placement", what_},           {"format", format_},           {"output", output_},
+            {"exact", made.exact()}, {"ops", file.graph.num_ops()}, {"moved_ops", made.moved_ops}};
+  json["step_time_s"] = costs && costs->before.valid ? costs->before.step_time_s : kJsonNull;
+  json["applied_step_time_s"] = costs && costs->after.valid ? costs->after.step_time_s : kJsonNull;
+  json["losses"] = made.losses;
+  if (costs) json["peak_memory_bytes"] = costs->after.peak_bytes;
+  if (made.parts > 0) json["parts"] = made.parts;
+  if (made.stages.empty()) return json;
+  Json stages = Json::array();
+  double slowest = 0;
+  for (const interop::ExportedStage& stage : made.stages) {
+    slowest = std::max(slowest, stage.time_s);
+    Json one{{"device", file.devices[index(stage.device)]},
+             {"starts_at", stage.starts_at},
+             {"ops", stage.ops},
+             {"state_bytes", stage.state_bytes}};
+    if (costs) {
+      one["time_s"] = stage.time_s;
+      one["memory_bytes"] = costs->after.peak_bytes[index(stage.device)];
+    }
+    stages.push_back(std::move(one));
+  }
+  json["stages"] = std::move(stages);
+  if (costs) json["slowest_stage_s"] = slowest;
+  return json;
+}
+
+/// What the export does otherwise than the placement, and which stage or device does not fit.
+void Export::warn(const PlacementFile& file, const interop::ExportedPlacement& made,
+                  const std::optional<Costs>& costs, Console& console) const {
+  for (const std::string& loss : made.losses) console.warn("--to " + format_ + ": " + loss);
+  if (!costs || costs->after.valid) return;
+  std::string stages;
+  for (std::size_t s = 0; s < made.stages.size(); ++s) {
+    const DeviceId device = made.stages[s].device;
+    if (costs->after.peak_bytes[index(device)] > (*file.machine)[device].memory_bytes)
+      stages += fmt::format("{}{}", stages.empty() ? ", in stage " : ", ", s);
+  }
+  console.warn("the exported placement does not fit: " + misfit(costs->after, *file.machine) + stages);
+}
+
 Result<ExitStatus> Export::export_placement_file(Console& console) {
   if (!table_.empty()) return not_for("--table", "a placement");
   if (graph_.empty()) return missing("--graph", "a placement needs its graph; for a run give its directory");
@@ -179,8 +286,9 @@ Result<ExitStatus> Export::export_placement_file(Console& console) {
   EMPLACE_TRY_ASSIGN(const auto graph_file, format_ == "onnx" || format_ == "submodels"
                                                 ? read_graph_file(graph_path)
                                                 : Result<Bytes>{Bytes{}});
-  EMPLACE_TRY_ASSIGN(const auto reading, reading_.options());
+  EMPLACE_TRY_ASSIGN(const auto reading, inputs_.reading.options());
   EMPLACE_TRY_ASSIGN(auto modules, read_modules());
+  EMPLACE_TRY_ASSIGN(auto simulated, simulation_of(file, console));
   EMPLACE_TRY_ASSIGN(const auto made,
                      interop::export_placement(format_, {.graph = file.graph,
                                                          .devices = file.devices,
@@ -191,39 +299,24 @@ Result<ExitStatus> Export::export_placement_file(Console& console) {
                                                          .graph_folder = graph_path.parent_path(),
                                                          .dims = reading.dims,
                                                          .modules = std::move(modules),
-                                                         .order = file.order}));
+                                                         .order = file.order,
+                                                         .search = simulated ? &simulated->search : nullptr,
+                                                         .keep_exact = !file.searched || !simulated->fits,
+                                                         .stages = stages_}));
   std::optional<Costs> costs;
-  if (file.machine) {
-    std::optional<OpGraph> ordered;
-    if (!file.order.empty()) {
-      ordered = renumbered(file.graph, file.order);
-      console.note("order: from the placement file");
-    }
-    const auto in_order = [&](const Placement& placement) {
-      return ordered ? renumbered(placement, file.order) : placement;
-    };
-    Simulator simulator{ordered ? *ordered : file.graph, *file.machine};
+  if (simulated) {
     costs.emplace();
-    EMPLACE_TRY(simulator.measure(in_order(file.placement), costs->before));
-    EMPLACE_TRY(simulator.measure(in_order(made.applied), costs->after));
+    EMPLACE_TRY(simulated->simulator.measure(file.placement, costs->before));
+    EMPLACE_TRY(simulated->simulator.measure(made.applied, costs->after));
   }
   EMPLACE_TRY(
       write_file(made.file.empty() ? fs::path{output_} : fs::path{output_} / made.file, made.content));
   if (!applied_.empty()) {
     EMPLACE_TRY(write_applied(file, made.applied, costs->after, console.seed()));
   }
-  if (console.json()) {
-    Json json{{"placement", what_},           {"format", format_},           {"output", output_},
-              {"exact", made.moved_ops == 0}, {"ops", file.graph.num_ops()}, {"moved_ops", made.moved_ops}};
-    json["step_time_s"] = costs && costs->before.valid ? costs->before.step_time_s : kJsonNull;
-    json["applied_step_time_s"] = costs && costs->after.valid ? costs->after.step_time_s : kJsonNull;
-    if (made.parts > 0) json["parts"] = made.parts;
-    console.print(json_text(json));
-  } else {
-    console.print(printable(output_) + ": " + description(file, made, costs));
-  }
-  if (costs && costs->before.valid && !costs->after.valid)
-    console.warn("the exported placement does not fit: " + misfit(costs->after, *file.machine));
+  console.print(console.json() ? json_text(json_of(file, made, costs))
+                               : printable(output_) + ": " + description(file, made, costs));
+  warn(file, made, costs, console);
   return ExitStatus::kDone;
 }
 

@@ -25,6 +25,10 @@ std::string module_name(std::string_view scope) {
   return name;
 }
 
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 Result<std::vector<std::string>> parse_module_names(std::string_view text, std::string_view where) {
   std::vector<std::string> names;
   const std::size_t first = text.find_first_not_of(" \t\r\n");

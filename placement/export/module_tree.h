@@ -15,6 +15,9 @@ namespace emplace::interop {
 /// "layer1/layer1.0/conv1"; the repetition is removed.
 std::string module_name(std::string_view scope);
 
+/// Whether a name is that of an element of a list: "3".
+bool is_number(std::string_view text);
+
 /// Reads names of modules and tensors in the order of a model: a JSON list, or one per line; the empty name
 /// is the model. Errors (kInvalid): another kind of JSON, no name, a name that is not UTF-8.
 Result<std::vector<std::string>> parse_module_names(std::string_view text, std::string_view where);

@@ -16,6 +16,8 @@
 
 namespace emplace::interop {
 
+class ModuleSearch;
+
 /// Input of an export. Referenced objects must outlive the call.
 struct PlacementExport {
   const OpGraph& graph;
@@ -31,6 +33,21 @@ struct PlacementExport {
   std::vector<std::string> modules = {};
   /// Order of the placement file, in which `csv` lists the ops; empty: by id.
   std::span<const OpId> order = {};
+  /// Finds device maps and stages; null: they follow the placement, whose devices then are the only ones. Needs
+  /// the machine.
+  ModuleSearch* search = nullptr;
+  bool keep_exact = true;  ///< A placement that the format can represent is exported as it is, not searched.
+  std::size_t stages = 0;  ///< Stages of a pipeline; 0: as many as devices are in use.
+};
+
+/// A stage of a pipeline.
+struct ExportedStage {
+  std::size_t start = 0;          ///< Number of its module among the starts of the format.
+  std::string starts_at;          ///< The module before which the model is cut; empty for the first stage.
+  DeviceId device{};
+  std::size_t ops = 0;            ///< Forward ops.
+  double time_s = 0;              ///< Time of all its ops on its device [s]; 0 without the machine.
+  std::int64_t state_bytes = 0;   ///< Parameters, buffers and optimizer state, with copies of shared ones [B].
 };
 
 /// The exported file, and how exactly the format represents the placement.
@@ -42,6 +59,10 @@ struct ExportedPlacement {
   /// the file `output` itself.
   std::string file = {};
   std::size_t parts = 0;  ///< Parts or stages that run one after the other; 0: not in this format.
+  /// What a reader of `content` does otherwise than the placement, besides the moved ops: one line each.
+  std::vector<std::string> losses = {};
+  std::vector<ExportedStage> stages = {};  ///< Stages of a pipeline, in order.
+  bool exact() const { return moved_ops == 0 && losses.empty(); }
 };
 
 /// "csv, dot, …", in table order.

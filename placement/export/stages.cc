@@ -10,10 +10,6 @@
 namespace emplace::interop {
 namespace {
 
-bool is_number(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 /// "a.b.c" → "a", "a.b", "a.b.c".
 template <class Visit>
 void for_each_container(const std::string& name, Visit visit) {
@@ -99,10 +95,26 @@ std::vector<StageStart> StagedModel::modules() const {
   std::vector<StageStart> starts;
   for (const Extent& module : extents_) {
     if (module.last - module.first + 1 != module.ops) continue;
-    if (starts.empty() || starts.back().first != module.first) starts.push_back({module.name, module.first});
+    const bool fresh = starts.empty() || starts.back().first != module.first;
+    if (fresh) {
+      starts.push_back({module.name, module.first});
+    } else if (const std::string& name = starts.back().name;  // A list is never called, its elements are.
+               module.name.starts_with(name + ".") && is_number(module.name.substr(name.size() + 1))) {
+      starts.back().name = module.name;
+    }
   }
   if (starts.empty() || starts.front().first != 0) starts.insert(starts.begin(), StageStart{"", 0});
   return starts;
+}
+
+std::vector<StageStart> StagedModel::blocks() const {
+  std::vector<StageStart> all = modules(), starts;
+  std::set<std::size_t> places{0};  // Starts of elements of the outermost lists, and what follows them.
+  for (const Extent& module : extents_)
+    if (outermost_element(module.name) == module.name) places.insert({module.first, module.last + 1});
+  for (StageStart& start : all)
+    if (places.contains(start.first)) starts.push_back(std::move(start));
+  return starts.size() < 3 ? modules() : starts;
 }
 
 Result<std::vector<StageStart>> StagedModel::numbered_layers() const {
@@ -183,36 +195,61 @@ Stages StagedModel::cut(const std::vector<StageStart>& starts) const {
   chosen.back() = static_cast<std::size_t>(std::min_element(end.begin(), end.end()) - end.begin());
   for (std::size_t s = segments; s-- > 1;) chosen[s - 1] = from[s][chosen[s]];
 
+  std::vector<StagePlan> plan;
   for (std::size_t s = 0; s < segments; ++s)
-    if (s == 0 || chosen[s] != chosen[s - 1]) result.stages.push_back({used_[chosen[s]], first_start[s], 0});
-  std::vector<DeviceId> device_of_position;
-  std::size_t stage = 0;
-  for (std::size_t at = 0; at < order_.size(); ++at) {
-    while (stage + 1 < result.stages.size() && result.stages[stage + 1].start <= first_start[segment_of[at]])
-      ++stage;
-    ++result.stages[stage].ops;
-    device_of_position.push_back(result.stages[stage].device);
+    if (s == 0 || chosen[s] != chosen[s - 1]) plan.push_back({used_[chosen[s]], s});
+  return stages(starts, plan);
+}
+
+std::vector<std::uint32_t> StagedModel::segments(const std::vector<StageStart>& starts) const {
+  std::vector<std::uint32_t> of_position, of_op(what_.graph.num_ops(), 0);
+  std::uint32_t segment = 0;
+  for (std::size_t at = 0, next = 0; at < order_.size(); ++at) {
+    const std::size_t passed = next;
+    while (next < starts.size() && starts[next].first <= at) ++next;
+    if (passed > 0 && next > passed) ++segment;
+    of_position.push_back(segment);
   }
-  apply(device_of_position, result.applied);
+  apply(of_position, of_op);
+  return of_op;
+}
+
+Stages StagedModel::stages(const std::vector<StageStart>& starts, const std::vector<StagePlan>& plan) const {
+  const std::vector<std::uint32_t> segment_of_op = segments(starts);
+  std::vector<std::size_t> first_start;  // [segments]
+  for (std::size_t k = 0; k < starts.size(); ++k)
+    if (k == 0 || starts[k].first != starts[k - 1].first) first_start.push_back(k);
+  Stages result;
+  std::vector<std::size_t> stage_of_segment(first_start.size(), 0);
+  for (std::size_t s = 0; s < plan.size(); ++s) {
+    result.stages.push_back({plan[s].device, first_start[plan[s].first], 0});
+    std::fill(stage_of_segment.begin() + static_cast<std::ptrdiff_t>(plan[s].first), stage_of_segment.end(), s);
+  }
+  for (const OpId op : order_) ++result.stages[stage_of_segment[segment_of_op[index(op)]]].ops;
+  for (const std::uint32_t segment : segment_of_op) {
+    result.stage_of_op.push_back(static_cast<std::uint32_t>(stage_of_segment[segment]));
+    result.applied.push_back(plan[result.stage_of_op.back()].device);
+  }
   return result;
 }
 
 /// Weights and inputs are where they are first read; ops of the backward pass and updates are where their
 /// module is, others where their first input is.
-void StagedModel::apply(const std::vector<DeviceId>& device_of_position, Placement& applied) const {
+template <class T>
+void StagedModel::apply(const std::vector<T>& of_position, std::vector<T>& applied) const {
   const OpGraph& graph = what_.graph;
   std::vector<bool> known(graph.num_ops(), false);
-  std::map<std::string_view, DeviceId> of_scope;
-  const auto put = [&](OpId op, DeviceId device) {
-    applied[index(op)] = device;
+  std::map<std::string_view, T> of_scope;
+  const auto put = [&](OpId op, T value) {
+    applied[index(op)] = value;
     known[index(op)] = true;
   };
   for (std::size_t at = 0; at < order_.size(); ++at) {
-    put(order_[at], device_of_position[at]);
-    of_scope.try_emplace(graph.group_name(order_[at]), device_of_position[at]);
+    put(order_[at], of_position[at]);
+    of_scope.try_emplace(graph.group_name(order_[at]), of_position[at]);
     for (const TensorId input : graph.inputs(order_[at]))
       if (const OpId producer = graph.producer(input); graph.is_state(producer) && !known[index(producer)])
-        put(producer, device_of_position[at]);
+        put(producer, of_position[at]);
   }
   for (const OpId op : graph.topological_order()) {
     if (known[index(op)] || graph.is_state(op)) continue;

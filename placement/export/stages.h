@@ -2,10 +2,12 @@
 /// Divides a model into stages of a pipeline: consecutive layers, one device each.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "placement/export/module_search.h"
 #include "placement/export/placement_formats.h"
 
 namespace emplace::interop {
@@ -25,7 +27,8 @@ struct Stages {
     std::size_t ops = 0;    ///< Forward ops.
   };
   std::vector<Stage> stages;
-  Placement applied;  ///< [ops]
+  Placement applied;                       ///< [ops]
+  std::vector<std::uint32_t> stage_of_op;  ///< [ops]
 };
 
 /// The modules of a graph as they run.
@@ -43,9 +46,21 @@ class StagedModel {
   /// The model as a sequence: the elements of its outermost lists, and the modules beside them.
   Result<std::vector<StageStart>> layers() const;
 
+  /// The places where every format can cut: before the elements of the model's outermost lists, and before what
+  /// follows a list. Without two of them: modules().
+  std::vector<StageStart> blocks() const;
+
   /// The stages that move least of the work, in the order in which the devices run most of theirs. The first
-  /// start counts from the first op. @pre `starts` is not empty and sorted by `first`.
+  /// start counts from the first op. @pre `starts` is not empty and sorted by `first`; likewise below.
   Stages cut(const std::vector<StageStart>& starts) const;
+  /// [ops] The number of the start, without those that repeat an op, after which each op runs.
+  std::vector<std::uint32_t> segments(const std::vector<StageStart>& starts) const;
+  /// The stages of a plan over segments.
+  Stages stages(const std::vector<StageStart>& starts, const std::vector<StagePlan>& plan) const;
+  /// Forward ops without state, in order of execution.
+  const std::vector<OpId>& order() const { return order_; }
+  /// Devices with forward ops in the order in which they run most of their work.
+  const std::vector<DeviceId>& used() const { return used_; }
 
  private:
   /// First and last op of a module, with all modules in it.
@@ -53,7 +68,8 @@ class StagedModel {
     std::string name;
     std::size_t first = 0, last = 0, ops = 0;
   };
-  void apply(const std::vector<DeviceId>& device_of_position, Placement& applied) const;
+  template <class T>
+  void apply(const std::vector<T>& of_position, std::vector<T>& applied) const;
 
   const PlacementExport& what_;
   std::vector<OpId> order_;      // Forward ops without state, in order of execution.

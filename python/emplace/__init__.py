@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from emplace.errors import EmplaceError, NoPlacement, UnknownName, need
+from emplace.errors import EmplaceError, LossyExport, NoPlacement, UnknownName, need
 from emplace.graph import Graph, Op, read
 from emplace.installation import check as _check_installation
 from emplace.machines import Device, Machine
@@ -34,6 +34,7 @@ __all__ = [
     "EmplaceError",
     "Explanation",
     "Graph",
+    "LossyExport",
     "Machine",
     "Measurement",
     "NoPlacement",

@@ -35,6 +35,10 @@ class UnknownName(EmplaceError, KeyError):
     __str__ = EmplaceError.__str__
 
 
+class LossyExport(UserWarning):
+    """An export that another tool applies otherwise than the placement, or that does not fit."""
+
+
 def need(purpose: str, **packages: str) -> None:
     """Raises EmplaceError if a module, of a package of PyPI, is not installed.
 

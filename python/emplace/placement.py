@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,16 +15,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emplace.errors import EmplaceError, need
+from emplace.errors import EmplaceError, LossyExport, need
 from emplace.graph import Graph
 from emplace.machines import Machine
-from emplace.patterns import modules_of, resolved
-from emplace.program import Json, run_command
+from emplace.patterns import resolved
+from emplace.program import Finished, Json, run_command
 from emplace.report import Facts, Report, report_of
 from emplace.results import Columns, Explanation
 from emplace.schedule import Schedule
 from emplace.scratch import Scratch, write
-from emplace.settings import Settings, devices_option, options
+from emplace.settings import Settings, devices_option, options, warn_of
 from emplace.stages import Stages, stages_of
 from emplace.tables import bytes_text, html_table, seconds_text, text_table
 
@@ -166,42 +167,77 @@ class Placement:
         """Writes the placement file."""
         write(path, json.dumps(self.document, indent=1, ensure_ascii=False) + "\n")
 
-    def export(self, to: str, path: str | os.PathLike[str], *, modules: Sequence[str] | None = None) -> Json:
+    def export(
+        self,
+        to: str,
+        path: str | os.PathLike[str],
+        *,
+        modules: Sequence[str] | None = None,
+        stages: int | None = None,
+    ) -> Json:
         """Writes the placement in the format of another tool (docs/guide/export.md); returns the command's
-        JSON, which states whether it is exact and how many ops it had to move."""
+        JSON, which states whether it is exact and how many ops it had to move. What it loses, or that it does
+        not fit, is a warning of the class :class:`emplace.LossyExport`.
+
+        ``modules`` are the names of the model's modules and tensors, for a device map; a traced graph knows
+        them. ``stages`` is the number of stages of a pipeline.
+        """
+        finished = self._export(to, path, modules, stages)
+        result = finished.result
+        warn_of(finished, LossyExport)
+        if result["moved_ops"]:
+            before, after = (seconds_text(result[name]) for name in ("step_time_s", "applied_step_time_s"))
+            cost = f": step time {before} -> {after}" if result["applied_step_time_s"] is not None else ""
+            moved = f"--to {to} moves {result['moved_ops']} of {result['ops']} ops{cost}"
+            warnings.warn(moved, LossyExport, stacklevel=2)
+        return result
+
+    def _export(
+        self,
+        to: str,
+        path: str | os.PathLike[str],
+        modules: Sequence[str] | None = None,
+        stages: int | None = None,
+    ) -> Finished:
         arguments, shown = self._about(placement_first=True)
         arguments += ["--to", to, "-o", os.fspath(path)]
+        if self.machine is not None:
+            judged, more = self.settings.arguments(self._scratch.folder, objective=False)
+            arguments += [*judged, *options(stages=stages)]
+            shown = shown | more
+        model = self.graph._model
+        if modules is None and to == "accelerate" and model is not None:
+            modules = [*(name for name, _ in model.named_modules() if name), *model.state_dict()]
         if modules is not None:
             listing = self._scratch.folder / "modules.txt"
             listing.write_text("\n".join(modules) + "\n", encoding="utf-8")
             arguments += ["--modules", str(listing)]
             shown = shown | {str(listing): "modules"}
-        shown = shown | {"--modules FILE": "modules=[…]"}
-        return run_command("export", arguments, shown=shown).result
+        shown = shown | {"--modules FILE": "modules=[…]", "--stages ": "stages="}
+        return run_command("export", arguments, shown=shown)
 
     def device_map(self, modules: Sequence[str] | None = None) -> dict[str, int | str]:
-        """Module → number of a GPU, or "cpu": the ``device_map`` of accelerate and transformers.
+        """Module → number of a GPU, or "cpu": the ``device_map`` of accelerate and transformers, as
+        :meth:`export` writes it, which also states its step time.
 
-        ``modules`` are the names of the model's modules and tensors; a traced graph knows them. A module that
-        the placement splits goes where most of its time is; :meth:`export` states how many ops that moves.
+        Blocks are whole. The map is the fastest that is found, within the memory of the devices; a placement
+        that puts every module on one device by hand or by rules is kept.
         """
-        model = self.graph._model
         path = self._scratch.folder / "device_map.json"
-        if modules is not None or model is None:
-            self.export("accelerate", path, modules=modules)
-            return dict(json.loads(path.read_text(encoding="utf-8")))
-        own = {name for name, _ in model.named_modules()} | set(model.state_dict())
-        # A traced step also has scopes that are no modules of the model: those of loss and optimizer.
-        others = {name for op in self.graph.ops for name in modules_of(op.scope)} - own
-        self.export("accelerate", path, modules=sorted((own | others) - {""}))
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {name: device for name, device in found.items() if name in own}
+        self.export("accelerate", path, modules=modules)
+        return dict(json.loads(path.read_text(encoding="utf-8")))
 
     def stages(self, count: int | None = None) -> Stages:
-        """The model as stages of a pipeline, cut before modules so that the slowest stage takes least time,
-        each op at its time on its device here. Without ``count`` there are as many stages as devices in
-        use."""
-        return stages_of(self.graph, self.document, self.schedule, count)
+        """The model as stages of a pipeline, cut before blocks so that each stage fits in the memory of its
+        device and the slowest one takes least time; without ``count`` as many stages as GPUs are in use. The
+        exports to pipelining, vllm and deepspeed have the same cut."""
+        if count is not None and count < 1:
+            raise EmplaceError(f"stages({count})", "is not a number of stages", "give 1 or more")
+        if self.machine is None:
+            raise EmplaceError("stages()", "the placement has no machine", "give it to em.open_placement")
+        finished = self._export("pipelining", self._scratch.folder / "stages.json", stages=count)
+        warn_of(finished, LossyExport)
+        return stages_of(self.graph, finished.result)
 
     def apply(
         self, devices: Mapping[str, Any] | None = None, *, threads: int | None = None

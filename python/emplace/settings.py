@@ -79,9 +79,9 @@ def devices_option(machine: Machine | None) -> list[str]:
     return options(devices=machine.text if machine is not None else None)
 
 
-def warn_of(finished: Finished) -> tuple[str, ...]:
+def warn_of(finished: Finished, category: type[Warning] = UserWarning) -> tuple[str, ...]:
     """Passes warnings of the program on, and returns its notes."""
     for note in finished.notes:
         if note.startswith("warning: "):
-            warnings.warn(note.removeprefix("warning: "), stacklevel=3)
+            warnings.warn(note.removeprefix("warning: "), category, stacklevel=3)
     return tuple(note for note in finished.notes if not note.startswith(("warning: ", "error: ")))
