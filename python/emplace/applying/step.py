@@ -20,6 +20,7 @@ from emplace.applying.plan import StepPlan
 from emplace.applying.running import BoundTask, Pool, Step, Times
 from emplace.applying.tasks import Kind, ViewCall
 from emplace.errors import EmplaceError
+from emplace.tracing import compat
 
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
@@ -211,7 +212,7 @@ class AppliedStep:
             arguments = self._moved.placed(arguments)
             values = self._bound.run(arguments)
             kept: list[Any] = [None] * len(step.outputs)
-            old = {_memory(argument) for argument in arguments}
+            old = {compat.storage_address(argument) for argument in arguments}
             for number, slot in plan.returned:
                 kept[number] = _apart(values[slot], old)
             state: dict[tuple[str, str], int] = {(i.kind, i.name): n for n, i in enumerate(step.inputs)}
@@ -282,14 +283,8 @@ def _described(tensor: Any) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} of {list(tensor.shape)}"
 
 
-def _apart(tensor: Any, storages: set[int]) -> Any:
+def _apart(tensor: Any, storages: set[tuple[str, int]]) -> Any:
     """The tensor, or its copy if it shares memory with state that is about to change."""
     if not isinstance(tensor, torch.Tensor):
         return tensor
-    return tensor.clone() if _memory(tensor) in storages else tensor
-
-
-def _memory(tensor: torch.Tensor) -> int:
-    """The address of the tensor's storage."""
-    storage: Any = getattr(tensor, "untyped_storage", None) or getattr(tensor, "storage")
-    return int(storage().data_ptr())
+    return tensor.clone() if compat.storage_address(tensor) in storages else tensor

@@ -130,8 +130,12 @@ def _hashes(
     def watched(entry: BoundTask, call: Any) -> Call:
         def watching(values: Values) -> Any:
             result = call(values)
+            traced = entry.task.node.meta.get("tensors") or ()
             for at, _ in entry.outputs:
-                data = _bytes(result if at is None else result[at])
+                value = result if at is None else result[at]
+                if _own(value, traced[at or 0] if len(traced) > (at or 0) else None):
+                    continue
+                data = _bytes(value)
                 found[entry.task.node.name, at] = hashlib.blake2b(data, digest_size=16).digest()
             progress()
             return result
@@ -152,9 +156,19 @@ def _hashes(
     return found
 
 
+def _own(value: Any, traced: Any) -> bool:
+    """Whether this is what a kernel keeps for its backward, in a form of its own: PyTorch's shapes know no
+    size of it, and some of its bytes are never written.
+    """
+    return traced is not None and not traced.numel and isinstance(value, torch.Tensor) and bool(value.numel())
+
+
 def _bytes(tensor: Any) -> Any:
     if not isinstance(tensor, torch.Tensor):
         return repr(tensor).encode()
+    if tensor.layout == torch.sparse_coo:
+        parts = tensor._indices(), tensor._values()
+        return b"".join(bytes(_bytes(part)) for part in parts)
     if tensor.numel() == 0:
         return b""
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()

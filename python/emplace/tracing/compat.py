@@ -18,10 +18,27 @@ def fake_like(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
     device = tensor.fake_device if isinstance(tensor, FakeTensor) else tensor.device
     if device.type == "meta":
         device = torch.device("cpu")
+    if tensor.layout == torch.sparse_coo:
+        sparse = tensor.sparse_dim()
+        with mode:
+            return fake_sparse(tuple(tensor.size()), sparse, tensor.dtype, device)
     with mode, torch.no_grad():
         return torch.empty_strided(
             tuple(tensor.size()), tuple(tensor.stride()), dtype=tensor.dtype, device=device
         )
+
+
+def fake_sparse(shape: tuple[int, ...], sparse: int, dtype: torch.dtype, device: Any) -> torch.Tensor:
+    """A sparse fake tensor in the mode that is on; it stands for any number of elements that are stored."""
+    indices = torch.empty((sparse, shape[0]), dtype=torch.int64, device=device)
+    values = torch.empty((shape[0], *shape[sparse:]), dtype=dtype, device=device)
+    made: torch.Tensor = torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors.default(
+        *(sparse, len(shape) - sparse, shape, indices, values),
+        dtype=dtype,
+        layout=torch.sparse_coo,
+        device=device,
+    )
+    return made
 
 
 def _like_mask(mask: Any, *tensors: Callable[[], torch.Tensor]) -> tuple[torch.Tensor | None, ...]:
@@ -61,6 +78,17 @@ def _convolution_backward(gy: Any, x: Any, w: Any, *rest: Any) -> Any:
     )
 
 
+def _embedding_bag(weight: Any, indices: Any, offsets: Any, *rest: Any) -> Any:
+    """Sums of whole rows take a short way on a CPU, which does not tell the bags of the indices."""
+    results = torch.ops.aten._embedding_bag.default(weight, indices, offsets, *rest)
+    given = [*rest, *[False, 0, False, None, False, -1][len(rest) :]]
+    mode, scale, padding = given[1], given[3], given[5]
+    plain = weight.dtype in (torch.float32, torch.float16) and weight.stride(1) == 1
+    if mode == 0 and plain and padding < 0 and (scale is None or scale.stride(0) == 1):
+        return (results[0], results[1].new_empty((0,)), *results[2:])
+    return results
+
+
 # Shapes of results that torch 1.13 would otherwise learn by running the op for real on zeros.
 _SHAPES: dict[str, Callable[..., Any]] = {
     "native_batch_norm_backward": _batch_norm_backward,
@@ -68,6 +96,7 @@ _SHAPES: dict[str, Callable[..., Any]] = {
     "native_group_norm_backward": _group_norm_backward,
     "convolution_backward": _convolution_backward,
     "embedding_dense_backward": lambda gy, index, n, padding, scale: gy.new_empty((n, gy.shape[-1])),
+    "_embedding_bag": _embedding_bag,
     "nll_loss2d_forward": lambda x, target, w, reduction, ignore: (
         x.new_empty(() if reduction else target.shape),
         x.new_empty(()),
@@ -108,6 +137,8 @@ def storage_address(tensor: torch.Tensor) -> tuple[str, int]:
     """Where a tensor's storage starts; equal for tensors that share it. Each empty tensor has an address of
     its own.
     """
+    if tensor.layout == torch.sparse_coo:
+        tensor = tensor._values()
     storage: Any = getattr(tensor, "storage" if OLD else "untyped_storage")()
     return (str(tensor.device), int(storage.data_ptr()) or id(tensor))
 

@@ -55,6 +55,18 @@ class FunctionalOp:
         return self.__name__
 
 
+class SavingOp(FunctionalOp):
+    """An op that saves what its backward needs only where gradients are enabled, as when it was traced."""
+
+    def __init__(self, func: OpOverload) -> None:
+        super().__init__(func, ())
+        self.__name__ = self.__qualname__ = f"saving_{str(func).replace('.', '_')}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with torch.enable_grad():
+            return self.func(*args, **kwargs)
+
+
 def strided_copy(tensor: torch.Tensor) -> torch.Tensor:
     """A copy with the same strides, also with gaps: kernels compute other bits for other strides."""
     with torch.no_grad():
@@ -85,6 +97,12 @@ def own_results(func: OpOverload, result: Any) -> list[Any]:
 def in_place_on_copies(func: OpOverload, written: tuple[str, ...]) -> FunctionalOp:
     """An op that works on copies of the arguments that it writes to."""
     return FunctionalOp(func, written)
+
+
+@cache
+def saving(func: OpOverload) -> OpOverload | SavingOp:
+    """The op as a step with gradients runs it: an LSTM's layer on a CPU asks whether they are enabled."""
+    return SavingOp(func) if func._schema.name == "aten::mkldnn_rnn_layer" else func
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 
+from emplace.errors import EmplaceError
 from emplace.tracing import compat, scalars
 from emplace.tracing.functional import strided_copy
 from emplace.tracing.recorder import Recorder, value_of
@@ -68,6 +69,15 @@ def step_of(optimizer: torch.optim.Optimizer) -> None:
         type(optimizer).step(optimizer)
 
 
+def later_state(key: str) -> EmplaceError:
+    """The exception for state that was not there when the step was traced."""
+    return EmplaceError(
+        f"optimizer state {key}",
+        "is made by a later step than the first",
+        "run a few plain steps before tracing, so that the state is there",
+    )
+
+
 def without_hooks(clone: torch.optim.Optimizer) -> None:
     """A copy that runs no hooks of the user's."""
     for hooks in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
@@ -76,7 +86,8 @@ def without_hooks(clone: torch.optim.Optimizer) -> None:
 
 
 class WholeStep:
-    """The step of one parameter as one op, for an optimizer that decides by numbers which ops to issue.
+    """The step of one parameter as one op, for an optimizer that decides by numbers which ops to issue, and
+    for a sparse gradient, of which no shape tells how many rows it has.
 
     ``whole(parameter, gradient, lr, *states)`` returns the new parameter and states; it works on copies.
     """
@@ -102,11 +113,17 @@ class WholeStep:
         new.grad = gradient
         entries: dict[str, Any] = {}
         for key, value in zip(self.states, states):
-            entries[key] = self.numbers[key](value.item()) if key in self.numbers else strided_copy(value)
+            if value.layout == torch.sparse_coo:
+                entries[key] = value.clone() if value._nnz() else None
+            else:
+                entries[key] = self.numbers[key](value.item()) if key in self.numbers else strided_copy(value)
         clone = copy_of(self.optimizer, [{**self.group, "lr": lr, "params": [new]}], {new: entries})
         without_hooks(clone)
         type(clone).step(clone)
         after = clone.state[new]
+        for key, value in after.items():
+            if isinstance(value, torch.Tensor) and key not in self.states:
+                raise later_state(key)
         return (
             new.detach(),
             *(
@@ -174,19 +191,34 @@ def negative_zero(parameter: torch.Tensor) -> torch.Tensor:
     return torch.full_like(parameter, -0.0)
 
 
+def no_elements(parameter: torch.Tensor) -> torch.Tensor:
+    """The first momentum of SGD for sparse gradients: a sparse tensor that stores nothing stands for none."""
+    return torch.zeros_like(parameter, layout=torch.sparse_coo)
+
+
 def first_states(
     optimizer: torch.optim.Optimizer,
     group: Mapping[str, Any],
     like: torch.Tensor,
+    traced: torch.Tensor | None,
     plain_numbers: bool = False,
 ) -> dict[str, StateKind]:
-    """The states that an optimizer makes in its first step for a parameter like this one.
+    """The states that an optimizer makes in its first step for a parameter like this one, whose gradient has
+    the form of the ``traced`` one.
 
     ``plain_numbers``: numbers that it reads from tensors are 1, so that it may decide by them.
     """
+    mode = FakeTensorMode()
+
+    def sparse() -> torch.Tensor:
+        assert traced is not None
+        with mode:
+            return compat.fake_sparse(tuple(like.shape), traced.sparse_dim(), like.dtype, like.device)
+
+    if traced is not None and traced.layout == torch.sparse_coo and isinstance(optimizer, torch.optim.SGD):
+        return {"momentum_buffer": StateKind(sparse, None, no_elements, True)} if group["momentum"] else {}
     scopes = Scopes()
     scopes.phase = "update"
-    mode = FakeTensorMode()
     recorder = Recorder(mode, scopes)
     recorder.plain_numbers = plain_numbers
     fake = compat.fake_like(mode, like)
@@ -194,6 +226,8 @@ def first_states(
         fake = torch.nn.Parameter(fake, requires_grad=True)
     recorder.placeholder("parameter", fake)
     gradient = compat.fake_like(mode, like)
+    if traced is not None and traced.layout == torch.sparse_coo:
+        gradient = sparse()
     stand_in = recorder.placeholder("gradient", gradient)
     fake.grad = gradient
     clone = copy_of(optimizer, [{**group, "params": [fake]}], {})
@@ -203,6 +237,9 @@ def first_states(
             step_of(clone)
         except KeyError:  # The constructor of such an optimizer makes all state.
             return {}
+        except Exception:  # An optimizer makes state first; no shape tells how many rows a gradient has.
+            if gradient.layout == torch.strided:
+                raise
     found: dict[str, StateKind] = {}
     for key, value in clone.state.get(fake, {}).items():
         if isinstance(value, torch.Tensor):

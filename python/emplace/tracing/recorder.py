@@ -19,7 +19,14 @@ from torch.fx import Graph, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from emplace.tracing import compat, scalars
-from emplace.tracing.functional import OpKind, in_place_on_copies, kind_of, own_results, with_defaults
+from emplace.tracing.functional import (
+    OpKind,
+    in_place_on_copies,
+    kind_of,
+    own_results,
+    saving,
+    with_defaults,
+)
 from emplace.tracing.randomness import Draws
 from emplace.tracing.refusal import depends_on_data, refuse
 from emplace.tracing.scopes import Scopes
@@ -223,7 +230,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tensors = tuple(TensorInfo.of(r) if isinstance(r, torch.Tensor) else None for r in results)
         if not any(tensors):
             return result
-        node = self._node(func, kind, nodes, named, tensors)
+        target = saving(func) if torch.is_grad_enabled() else func
+        node = self._node(target, kind, nodes, named, tensors)
         for i, each in enumerate(results):
             if isinstance(each, torch.Tensor) and not any(each is arg for arg in args):
                 index = i if several else None
@@ -265,7 +273,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if kind.inplace_view:
             return self._write_view(func, kind, args, kwargs, nodes, named)
         functional = kind.functional
-        if isinstance(functional, OpOverload):
+        # A draw fills memory in order, and its functional form has the elements of a tensor in order.
+        if isinstance(functional, OpOverload) and not (kind.random and not args[0].is_contiguous()):
             full = with_defaults(func, functional, list(args))
             layout = self._layout(functional, full, kwargs)
             if layout is None or layout.stride == written[0].stride():  # It returns the new value.
@@ -276,6 +285,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     node = self.emit(torch.ops.aten._to_copy.default, (node,), {"dtype": info.dtype}, (info,))
                 value_of(args[0]).write(self.emit, node)
                 return result
+        if isinstance(functional, OpOverload):
             functional = in_place_on_copies(func, kind.written)
         result = self._run(func, args, kwargs)
         own = own_results(func, result)

@@ -12,7 +12,8 @@ from emplace.errors import EmplaceError
 
 def _overwrite(tensor: torch.Tensor, value: torch.Tensor) -> None:
     with torch.no_grad():
-        tensor.detach().copy_(value)
+        # What a sparse tensor stores is exchanged, which its detached twin does not see.
+        (tensor if tensor.layout == torch.sparse_coo else tensor.detach()).copy_(value)
 
 
 class ModuleSlot:

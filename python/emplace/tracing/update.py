@@ -11,7 +11,16 @@ from torch.fx import Node
 from emplace.errors import EmplaceError
 from emplace.tracing import compat
 from emplace.tracing.arguments import Arguments
-from emplace.tracing.optimizers import StateKind, WholeStep, copy_of, first_states, negative_zero, step_of
+from emplace.tracing.optimizers import (
+    StateKind,
+    WholeStep,
+    copy_of,
+    first_states,
+    later_state,
+    negative_zero,
+    no_elements,
+    step_of,
+)
 from emplace.tracing.recorder import value_of
 from emplace.tracing.refusal import Branches
 from emplace.tracing.scalars import TracedNumber
@@ -57,19 +66,25 @@ class Update:
 
     def run(self) -> None:
         """The step."""
-        clone = copy_of(
-            self.optimizer, [g for i, g in enumerate(self.groups) if i not in self.whole], self.state
-        )
+        groups = [
+            {**group, "params": [p for p in group["params"] if not self._is_whole(i, p)]}
+            for i, group in enumerate(self.groups)
+        ]
+        clone = copy_of(self.optimizer, [group for group in groups if group["params"]], self.state)
         self.state = clone.state
         if clone.param_groups:
             step_of(clone)
-        for i in self.whole:
-            for parameter in self.groups[i]["params"]:
-                if parameter.grad is not None:
+        for i, group in enumerate(self.groups):
+            for parameter in group["params"]:
+                if parameter.grad is not None and self._is_whole(i, parameter):
                     self._whole_step(i, parameter)
         for group in self.groups:
             for parameter in group["params"]:
                 self._check_new(parameter)
+
+    def _is_whole(self, i: int, parameter: torch.Tensor) -> bool:
+        """Whether the step of a parameter of group i is one op."""
+        return i in self.whole or (parameter.grad is not None and parameter.grad.layout != torch.strided)
 
     def _whole_step(self, i: int, parameter: torch.Tensor) -> None:
         """The step of a parameter as one op."""
@@ -107,7 +122,7 @@ class Update:
         if isinstance(group.get("lr"), float):
             made["lr"] = self._number(i, "lr", None)
         if missing and group.get("dampening", 0) != 0:
-            having = [p for p, f in zip(group["params"], fakes) if f.grad is not None]
+            having = [f for f in fakes if f.grad is not None and not self._is_whole(i, f)]
             if len(missing) != len(having):
                 raise EmplaceError(
                     f"optimizer group.{i}",
@@ -146,7 +161,8 @@ class Update:
             initial = kind.initial if kind is not None else None
             if kind is not None and kind.needs_gradient:
                 if isinstance(self.optimizer, torch.optim.SGD) and key == "momentum_buffer":
-                    initial, special = negative_zero, value is None
+                    dense = kind.initial is not no_elements
+                    initial, special = (negative_zero, value is None) if dense else (no_elements, False)
                 elif value is None:
                     raise EmplaceError(
                         f"optimizer state {key}",
@@ -174,21 +190,22 @@ class Update:
         number: type | None,
         initial: Any,
     ) -> Any:
-        with self.recorder.mode, torch.no_grad():
-            if number is not None:
-                made = torch.empty((), dtype=torch.int64 if number is int else torch.float64)
-            elif isinstance(value, torch.Tensor):
-                made = compat.fake_like(self.recorder.mode, value)
-            else:
-                assert kind is not None and kind.fake is not None
-                made = kind.fake()
+        if number is None and isinstance(value, torch.Tensor):
+            made = compat.fake_like(self.recorder.mode, value)
+        else:
+            with self.recorder.mode, torch.no_grad():
+                if number is not None:
+                    made = torch.empty((), dtype=torch.int64 if number is int else torch.float64)
+                else:
+                    assert kind is not None and kind.fake is not None
+                    made = kind.fake()
         label = f"{name}/{key}"
         slot = StateSlot(label, self.optimizer, parameter, key, number, initial)
         scope = path_of(name.rpartition(".")[0], self.root)
         self.arguments.add(StepInput("optimizer", label, name, label), made, scope, slot)
         fake = self.arguments.fakes[id(parameter)]
         self.states.append((label, self.state[fake], key))
-        if number is not None and i in self.whole:
+        if number is not None and self._is_whole(i, fake):
             self.numbers.setdefault(fake, {})[key] = StateKind(None, number, None, False)
         elif number is not None:
             return self.recorder.item(made, value if value is not None else number(3))
@@ -196,13 +213,15 @@ class Update:
 
     def _kinds(self, i: int, group: dict[str, Any], parameter: torch.Tensor) -> dict[str, StateKind]:
         """What state there is for a parameter like this: found once for equal shapes of a group."""
-        key = (i, tuple(parameter.shape), tuple(parameter.stride()), parameter.dtype)
+        traced = self.arguments.fakes[id(parameter)].grad
+        form = traced.layout if traced is not None else None
+        key = (i, tuple(parameter.shape), tuple(parameter.stride()), parameter.dtype, form)
         if key not in self.kinds:
             try:
-                self.kinds[key] = first_states(self.optimizer, group, parameter)
+                self.kinds[key] = first_states(self.optimizer, group, parameter, traced)
             except Branches:
                 self.whole.add(i)
-                self.kinds[key] = first_states(self.optimizer, group, parameter, plain_numbers=True)
+                self.kinds[key] = first_states(self.optimizer, group, parameter, traced, plain_numbers=True)
         return self.kinds[key]
 
     def _check_new(self, parameter: torch.Tensor) -> None:
@@ -211,11 +230,7 @@ class Update:
         names = {key for _, entries, key in self.states if entries is known}
         for key, value in known.items():
             if isinstance(value, torch.Tensor) and key not in names:
-                raise EmplaceError(
-                    f"optimizer state {key}",
-                    "is made by a later step than the first",
-                    "run a few plain steps before tracing, so that the state is there",
-                )
+                raise later_state(key)
 
     def results(self) -> list[tuple[StepOutput, Node]]:
         """New values of the state."""
