@@ -43,6 +43,7 @@ _READS_DATA = {
     "aten::_unique2",
     "aten::unique_consecutive",
     "aten::repeat_interleave.Tensor",
+    "aten::_pack_padded_sequence",
 }
 _TENSOR_RULES = {"aten::set_", "aten::resize_", "aten::resize_as_"}
 
@@ -220,7 +221,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         try:
             return rule(*args, **kwargs) if rule is not None else func(*args, **kwargs)
         except (DataDependentOutputException, DynamicOutputShapeException):
-            raise depends_on_data(str(func._schema.name)) from None
+            raise depends_on_data(str(func._schema.name), self.scopes.phase == "backward") from None
 
     def _pure(self, func: OpOverload, kind: OpKind, args: Any, kwargs: Any) -> Any:
         nodes, named = self._arguments(args, kwargs)

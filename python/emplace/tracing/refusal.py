@@ -31,6 +31,29 @@ def user_line_of(error: BaseException) -> str:
     return (["trace"] + list(_user_lines(traceback.walk_tb(error.__traceback__))))[-1]
 
 
+_LOOP = "write a Python loop of a fixed number of turns"
+#: What can stand in the place of a function of PyTorch that runs the user's functions, by its file.
+_INSTEAD = {
+    "cond": "choose by shapes and Python values, or compute both and choose with torch.where",
+    "flex_attention": "call scaled_dot_product_attention, with the mask or the bias as attn_mask",
+    "while_loop": _LOOP,
+    "scan": _LOOP,
+    "map": _LOOP,
+}
+
+
+def calls_functions(error: BaseException) -> EmplaceError | None:
+    """The exception for an operator that runs functions of the user (``torch.cond``), if one raised."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        path = frame.f_code.co_filename.removeprefix(_INSIDE[0]).replace(os.sep, "/")
+        if path.startswith("_higher_order_ops/") or path == "nn/attention/flex_attention.py":
+            name = path.rpartition("/")[2].removesuffix(".py")
+            cure = _INSTEAD.get(name, "compute with plain operations of tensors")
+            what = f"calls {name} of torch, which runs functions of its own and is no op of a step"
+            return EmplaceError(user_line_of(error), what, cure)
+    return None
+
+
 def refuse(what: str, cure: str) -> EmplaceError:
     """The exception for something in the user's code that has no place in a static graph."""
     return EmplaceError(next(_user_lines(traceback.walk_stack(sys._getframe(1))), "trace"), what, cure)
@@ -51,9 +74,12 @@ def branches(what: str) -> Branches:
     )
 
 
-def depends_on_data(op: str) -> EmplaceError:
+def depends_on_data(op: str, backward: bool = False) -> EmplaceError:
     """The exception for control flow, or a shape, that depends on the values of tensors."""
-    return refuse(
-        f"reads the value of a tensor ({op}), so the step is not the same for every batch",
-        "compute with tensors (torch.where, masks), or choose by shapes and Python values",
-    )
+    cure = "compute with tensors (torch.where, masks), or choose by shapes and Python values"
+    if op == "aten::_pack_padded_sequence":
+        cure = "give the recurrent layer the padded batch"
+    elif op == "aten::index" and backward:
+        cure = "leave out sparse=True or padding_idx of the embedding"
+    what = f"reads the value of a tensor ({op}), so the step is not the same for every batch"
+    return refuse(what, cure)

@@ -18,7 +18,7 @@ from emplace.tracing.document import DocumentMaker, signature, warn_unknown
 from emplace.tracing.guard import swap, unchanged
 from emplace.tracing.prune import prune
 from emplace.tracing.recorder import Recorder, value_of
-from emplace.tracing.refusal import user_line_of
+from emplace.tracing.refusal import calls_functions, user_line_of
 from emplace.tracing.scopes import Scopes, path_of
 from emplace.tracing.slots import ModuleSlot
 from emplace.tracing.step import StepInput, StepOutput, TracedStep, fixed_hyperparameters
@@ -70,9 +70,11 @@ def trace(
     with unchanged(model, optimizer):
         try:
             tracer.run()
-        except EmplaceError:
-            raise
         except Exception as error:
+            if (refusal := calls_functions(error)) is not None:
+                raise refusal from error
+            if isinstance(error, EmplaceError):
+                raise
             first = (str(error) or type(error).__name__).splitlines()[0]
             raise EmplaceError(
                 user_line_of(error),

@@ -77,7 +77,12 @@ def wrong_shapes(model: Any, x: torch.Tensor) -> torch.Tensor:
     return x @ torch.zeros(5, 5)  # HERE
 
 
-BODIES = [branch, number, loop, select, where, listed, array, hidden, own_generator, seeds, wrong_shapes]
+def packed(model: Any, x: torch.Tensor) -> torch.Tensor:
+    lengths = torch.tensor([2, 1])
+    return nn.utils.rnn.pack_padded_sequence(x.view(2, 2, 2), lengths).data  # HERE
+
+
+BODIES = [packed, branch, number, loop, select, where, listed, array, hidden, own_generator, seeds, wrong_shapes]
 
 
 def loss(model: nn.Module, batch: Any) -> torch.Tensor:
@@ -94,6 +99,14 @@ def test_refusals_name_the_line_of_the_user(body: Any) -> None:
     line = start + next(i for i, text in enumerate(lines) if "# HERE" in text)
     assert error.value.where == f"{__file__}:{line}", str(error.value)
     assert error.value.cure and "\n" not in str(error.value)
+
+
+def test_a_cure_can_be_followed() -> None:
+    with pytest.raises(EmplaceError, match="give the recurrent layer the padded batch"):
+        trace_step(Apply(packed), torch.randn(2, 4), loss)
+    table = nn.Embedding(9, 4, padding_idx=0, sparse=True)
+    with pytest.raises(EmplaceError, match="leave out sparse=True or padding_idx"):
+        trace_step(table, torch.tensor([[1, 0]]), loss)
 
 
 def test_values_that_are_no_losses() -> None:
@@ -129,3 +142,43 @@ def test_a_second_time_gives_the_same_graph() -> None:
     assert first[0] == second[0] and first[1].signature == second[1].signature
     other, _ = trace_step(model, torch.randn(3, 4), loss, torch.optim.Adam(model.parameters()))
     assert other["meta"]["signature"] != first[1].signature
+
+
+def conditional(model: Any, x: torch.Tensor) -> Any:
+    return torch.cond(x.sum() > 0, lambda x: model.linear(x), lambda x: x.relu(), (x,))  # HERE
+
+
+def turns(model: Any, x: torch.Tensor) -> Any:
+    from torch._higher_order_ops import while_loop
+
+    more, turn = (lambda i, y: i < 3), (lambda i, y: (i + 1, y.tanh()))
+    return while_loop(more, turn, (torch.tensor(0), x))[1]  # HERE
+
+
+def scanned(model: Any, x: torch.Tensor) -> Any:
+    from torch._higher_order_ops import scan
+
+    return scan(lambda c, x: ((c + x).tanh(), c * x), torch.zeros(4), x)[1]  # HERE
+
+
+def mapped(model: Any, x: torch.Tensor) -> Any:
+    from torch._higher_order_ops.map import map as over
+
+    return over(lambda row: model.linear(row), x)  # HERE
+
+
+def flexible(model: Any, x: torch.Tensor) -> Any:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    x = x.view(1, 1, 2, 4)
+    return flex_attention(x, x, x)  # HERE
+
+
+@pytest.mark.skipif(torch.__version__.startswith("1."), reason="torch 1.13 has none of them")
+@pytest.mark.parametrize("body", [conditional, turns, scanned, mapped, flexible], ids=lambda b: b.__name__)
+def test_operators_that_run_functions_are_refused_in_a_line(body: Any) -> None:
+    test_refusals_name_the_line_of_the_user(body)
+    model = Apply(body)
+    with pytest.raises(EmplaceError, match="of torch, which runs functions of its own") as error:
+        trace_step(model, torch.randn(2, 4), loss)
+    assert len(str(error.value)) < 300 and "Hint" not in str(error.value) and "0x" not in str(error.value)
