@@ -12,6 +12,7 @@ import torch
 from torch.fx import Node
 
 from emplace.applying.binding import Values, bound_call
+from emplace.applying.counterparts import counterparts
 from emplace.applying.devices import CpuDevice, CudaDevice, Device, torch_device
 from emplace.applying.in_place import in_place_form
 from emplace.applying.lowering import LoweredStep
@@ -34,6 +35,7 @@ class BoundPlan:
         self.devices = devices
         self.times = Times(len(plan.tasks))
         self._constants: dict[tuple[Node, torch.device], Any] = {}
+        self._counterparts = counterparts(plan, devices)
         self.bound = [self._bind(number) for number in range(len(plan.tasks))]
         self._input_slots = self.input_slots()
         for task in plan.tasks:
@@ -117,7 +119,7 @@ class BoundPlan:
                 task.arguments,
                 lambda node: self._constant(node, device),
                 device,
-                in_place_form(task.node) if task.in_place else None,
+                in_place_form(task.node) if task.in_place else self._counterparts.get(task.node),
             )
             if task.numbers:
                 first = [

@@ -14,6 +14,7 @@ from torch.fx import GraphModule, Node
 
 from emplace.tracing.flops import flops
 from emplace.tracing.functional import FunctionalOp, kind_of
+from emplace.tracing.kernels import PATTERNS, counterpart, only_device
 from emplace.tracing.optimizers import WholeStep
 from emplace.tracing.step import StepInput
 from emplace.tracing.values import TensorInfo
@@ -75,6 +76,10 @@ class DocumentMaker:
         self.ids: dict[str, int] = {}
         self.bytes_by_name: dict[str, int] = {}
         self.unknown: dict[str, int] = {}
+        #: Ops that only one type of device can run, with that type, and how many there are.
+        self.pinned: dict[tuple[str, str], int] = {}
+        #: Ops that a GPU runs as another kernel.
+        self.exchanged: set[str] = set()
 
     def make(self) -> list[dict[str, Any]]:
         """The ops, in the order of the trace."""
@@ -199,6 +204,29 @@ class DocumentMaker:
             flops=count or 0,
             owner=node.meta.get("parameter"),
         )
+        self._devices(node)
+
+    def _devices(self, node: Node) -> None:
+        """Pins the op to the devices that have a kernel of it, unless others have a counterpart."""
+        func: Any = node.target.func if isinstance(node.target, FunctionalOp) else node.target
+        only, op = only_device(func), self.ops[-1]
+        if only is not None:
+            op["devices"] = [PATTERNS[only]]
+            self.pinned[op["type"], only] = self.pinned.get((op["type"], only), 0) + 1
+        elif counterpart(func) is not None:
+            self.exchanged.add(op["type"])
+
+    def notes(self) -> list[str]:
+        """Where ops run that not every device has a kernel of, a line for each kind."""
+        found = [
+            f"PyTorch has {name} for {'a CPU' if only == 'cpu' else 'CUDA'} alone: pinned to {PATTERNS[only]}"
+            f" ({count} op{'s' if count > 1 else ''})"
+            for (name, only), count in sorted(self.pinned.items())
+        ]
+        if self.exchanged:
+            names = ", ".join(sorted(self.exchanged))
+            found.append(f"PyTorch has {names} for a CPU alone: elsewhere the device's own kernel runs")
+        return found
 
     def unknown_cost(self) -> dict[str, float]:
         """Ops of unknown cost, with their share of the bytes that all ops write."""

@@ -323,6 +323,8 @@ class _Tracer:
             "signature": step.signature,
             "unknown_cost": unknown,
         }
+        if notes := maker.notes():
+            meta["notes"] = notes
         if self.optimizer is not None:
             meta["optimizer"] = type(self.optimizer).__name__.lower()
         warn_unknown(unknown)
