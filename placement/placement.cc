@@ -14,10 +14,16 @@
 namespace emplace {
 namespace {
 
-/// Finds one device, or with a prefix like "cpu:*" all devices whose names start with it.
+/// Finds one device, or with a prefix like "cpu:*" all devices whose names start with it, with or without the
+/// host of a cluster ("host0/cpu:0").
 Result<DeviceMask> devices_named(const DeviceSet& devices, std::string_view name) {
   if (name.ends_with('*')) {
-    const DeviceMask mask = devices.starting_with(name.substr(0, name.size() - 1));
+    const std::string_view prefix = name.substr(0, name.size() - 1);
+    DeviceMask mask = devices.starting_with(prefix);
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+      const std::string_view full = devices[DeviceId{static_cast<std::uint8_t>(d)}].name;
+      if (full.substr(full.rfind('/') + 1).starts_with(prefix)) mask.set(d);
+    }
     if (mask.none())
       return invalid("device '" + printable(name, 60) + "'", "matches no device of this machine");
     return mask;

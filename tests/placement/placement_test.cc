@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "placement/applied_rules.h"
+#include "placement/machine/machine_text.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace {
@@ -145,6 +146,18 @@ TEST(Constraints, RefuseUnknownDevicesAndImpossibleClasses) {
   const auto refused = Constraints::make(torn, testing::sample_devices(1, true, 1 << 20));
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().context.find("no device"), std::string::npos);
+}
+
+TEST(Constraints, APrefixMeansTheDevicesOfEveryHost) {
+  const auto devices = parse_machine("2 x (h100, epyc9654) by ib-ndr");
+  ASSERT_TRUE(devices.ok()) << devices.error().context;
+  OpGraphBuilder builder;
+  builder.add({.name = "a", .type = "Work", .allowed_devices = {"cpu:*"}, .has_allowed_devices = true});
+  const OpGraph graph = *std::move(builder).build();
+  const auto constraints = Constraints::make(graph, *devices);
+  ASSERT_TRUE(constraints.ok()) << constraints.error().context;
+  for (std::uint8_t d = 0; d < devices->size(); ++d)
+    EXPECT_EQ(constraints->allows(OpId{0}, DeviceId{d}), devices->is_cpu(DeviceId{d}));
 }
 
 TEST(Constraints, RepairedRandomPlacementsPassTheCheck) {
