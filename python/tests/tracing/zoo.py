@@ -244,3 +244,114 @@ RECURRENT: dict[str, Case] = {
     "gru": Case(Tagger, lambda: (_tokens(), _tokens(7)), tag_loss, _adam),
 }
 CASES = {**VISION, **TEXT, **RECURRENT}
+
+
+class Recurrent(nn.Module):
+    """Tokens through nn.LSTM; the head may be the table of the words itself."""
+
+    def __init__(self, width: int = 16, words: int = 50, tied: bool = False, **options: Any) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.recurrent = nn.LSTM(width, width, batch_first=True, **options)
+        wide = options.get("proj_size") or width * (2 if options.get("bidirectional") else 1)
+        self.head = nn.Linear(wide, words, bias=not tied)
+        if tied:
+            self.head.weight = self.embed.weight
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Tokens (batch, steps) to scores (batch, steps, words)."""
+        result: torch.Tensor = self.head(self.recurrent(self.embed(tokens))[0])
+        return result
+
+
+class Translator(nn.Module):
+    """Two LSTMs: the state of the first starts the second."""
+
+    def __init__(self, words: int = 50, width: int = 16) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.encoder, self.decoder = nn.LSTM(width, width, 2), nn.LSTM(width, width, 2)
+        self.head = nn.Linear(width, words)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Tokens (batch, steps) to scores (batch, steps, words)."""
+        x = self.embed(tokens).transpose(0, 1)
+        result: torch.Tensor = self.head(self.decoder(x, self.encoder(x.flip(0))[1])[0]).transpose(0, 1)
+        return result
+
+
+class Experts(nn.Module):
+    """A mixture that computes every expert and weights the two best for each token."""
+
+    def __init__(self, words: int = 50, width: int = 16, count: int = 4) -> None:
+        super().__init__()
+        self.embed, self.gate = nn.Embedding(words, width), nn.Linear(width, count)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, 24), nn.GELU(), nn.Linear(24, width)) for _ in range(count)
+        )
+        self.head = nn.Linear(width, words)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Tokens (batch, steps) to scores (batch, steps, words)."""
+        x = self.embed(tokens)
+        best, which = self.gate(x).softmax(-1).topk(2, -1)
+        weight = torch.zeros(*x.shape[:-1], len(self.experts)).scatter(-1, which, best)
+        mixed = torch.stack([expert(x) for expert in self.experts], -1) * weight.unsqueeze(-2)
+        result: torch.Tensor = self.head(x + mixed.sum(-1))
+        return result
+
+
+def separable() -> nn.Module:
+    """Depthwise and grouped convolutions with batch norms."""
+
+    def block(before: int, after: int, stride: int) -> list[nn.Module]:
+        return [
+            nn.Conv2d(before, before, 3, stride, 1, groups=before, bias=False),
+            nn.BatchNorm2d(before),
+            nn.ReLU6(inplace=True),
+            nn.Conv2d(before, after, 1, groups=2),
+            nn.BatchNorm2d(after),
+            nn.Hardswish(inplace=True),
+        ]
+
+    layers = [nn.Conv2d(3, 8, 3, 2, 1), *block(8, 16, 1), *block(16, 32, 2), *block(32, 32, 1)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
+
+
+def _words(optimizer: Any = _sgd, kind: Any = Recurrent, **options: Any) -> Case:
+    return Case(lambda: kind(**options), lambda: (_tokens(), _tokens()), tag_loss, optimizer)
+
+
+_MOE = {**_ROPE, "num_experts_per_tok": 2}
+#: Twelve more: ties, nn.LSTM, experts and depthwise convolutions.
+MORE: dict[str, Case] = {
+    "lstm": _words(),
+    "lstm_tied": _words(_adam, tied=True),
+    "lstm_deep": _words(num_layers=3, dropout=0.2, bidirectional=True),
+    "lstm_projected": _words(_adamw, num_layers=2, proj_size=8),
+    "lstm_translator": _words(kind=Translator),
+    "experts": _words(_adam, kind=Experts),
+    "mixtral_grouped": _text("Mixtral.ForCausalLM", **_MOE, num_local_experts=4),
+    "qwen3_moe": _text(
+        "Qwen3Moe.ForCausalLM",
+        **_MOE,
+        num_experts=4,
+        moe_intermediate_size=16,
+        head_dim=8,
+        tie_word_embeddings=True,
+    ),
+    "albert": _text(
+        "Albert.ForSequenceClassification",
+        labels="class",
+        **_SMALL,
+        embedding_size=16,
+        intermediate_size=48,
+        max_position_embeddings=32,
+        attn_implementation="sdpa",
+    ),
+    "separable": Case(
+        separable, lambda: (torch.randn(4, 3, 16, 16), torch.tensor([1, 2, 3, 4])), classify, _rmsprop
+    ),
+    "mobilenet_v2": _vision("mobilenet_v2", 32),
+    "convnext_tiny": _vision("convnext_tiny", 32, _adamw),
+}
