@@ -23,7 +23,9 @@ constexpr WorkRule each_input(std::uint8_t amount, std::uint8_t input = 0) {
 }
 constexpr WorkRule by(Formula formula, std::uint8_t input = 0) { return {formula, 1, input}; }
 /// A rule that counts integer work too.
-constexpr WorkRule product(Formula formula, std::uint8_t amount = 1) { return {formula, amount, 0, true}; }
+constexpr WorkRule product(Formula formula, std::uint8_t amount = 1, std::uint8_t input = 0) {
+  return {formula, amount, input, true};
+}
 constexpr WorkRule each_larger(std::uint8_t amount) { return product(kEachLarger, amount); }
 constexpr WorkRule on_any(WorkRule rule) {
   rule.whole_numbers = true;
@@ -51,48 +53,109 @@ constexpr OpKindRow kGraph[] = {
 constexpr OpKindRow kAten[] = {
     {kMatmul, product(kMatrixProduct), "mm"},
     {kElementwise, product(kMatrixProduct), "_int_mm"},
+    {kMatmul, product(kMatrixProduct), "_scaled_mm _scaled_mm_v2"},
     {kMatmul, product(kMatrixProductPlus), "addmm"},
     {kElementwise, product(kMatrixProductPlus), "_addmm_activation"},
     {kMatmul, product(kBatchProduct), "bmm"},
-    {kMatmul, product(kBatchProductPlus), "baddbmm"},
-    {kMatmul, product(kContraction), "matmul"},
-    {kElementwise, product(kContraction), "mv dot"},
-    {kMatmul, product(kLinear), "linear"},
+    {kMatmul, product(kBatchProductPlus), "baddbmm addbmm"},
+    {kMatmul, product(kContraction),
+     "matmul linalg_matmul _weight_int4pack_mm _weight_int4pack_mm_for_cpu _weight_int8pack_mm "
+     "_weight_int4pack_mm_with_scales_and_zeros _dyn_quant_matmul_4bit _euclidean_dist"},
+    {kElementwise, product(kContraction), "mv dot vdot inner linalg_vecdot vecdot"},
+    {kElementwise, product(kMatrixVectorPlus), "addmv"},
+    {kMatmul, product(kLinear), "linear mkldnn_linear"},
+    {kMatmul, product(kProductGradients, 1, 0), "matmul_backward"},
+    {kMatmul, product(kProductGradients, 1, 1), "linear_backward"},
+    {kMatmul, product(kGroupedProduct),
+     "_grouped_mm grouped_mm grouped_mm_fallback _scaled_grouped_mm _scaled_grouped_mm_v2"},
+    {kMatmul, product(kGroupedProduct, 2), "grouped_mm_fallback_backward"},
+    {kMatmul, product(kEinsum), "einsum"},
+    {kMatmul, product(kTensordot), "tensordot"},
+    {kMatmul, product(kBilinear), "bilinear"},
+    {kMatmul, product(kTrilinear), "_trilinear"},
+    {kElementwise, product(kDistances, 3), "cdist _cdist_forward _pdist_forward"},
+    {kElementwise, product(kDistances, 4, 1), "_cdist_backward"},
     {kConv, product(kConvolution), "convolution"},
+    {kConv, product(kConvolution),
+     "_convolution convolution_overrideable mkldnn_convolution cudnn_convolution miopen_convolution "
+     "cudnn_convolution_relu cudnn_convolution_add_relu _conv_depthwise2d conv_depthwise3d slow_conv3d "
+     "thnn_conv2d _slow_conv2d_forward slow_conv_dilated2d slow_conv_dilated3d deform_conv2d"},
     {kElementwise, product(kTransposedConvolution), "conv_transpose"},
-    {kConv, product(kConvolutionGradients), "convolution_backward"},
+    {kConv, product(kTransposedConvolution),
+     "cudnn_convolution_transpose miopen_convolution_transpose slow_conv_transpose2d slow_conv_transpose3d"},
+    {kConv, product(kConvolutionGradients),
+     "convolution_backward convolution_backward_overrideable _deform_conv2d_backward"},
+    {kConv, product(kTimeConvolution, 1, 1), "conv_tbc"},
+    {kConv, product(kTimeConvolutionGradients, 1, 2), "conv_tbc_backward"},
+    // The amount is that of an LSTM where the attribute `mode` decides.
+    {kMatmul, product(kRecurrent, kLstmUnit, 1), "lstm mkldnn_rnn_layer _cudnn_rnn miopen_rnn"},
+    {kMatmul, product(kRecurrent, kGruUnit, 1), "gru"},
+    {kMatmul, product(kRecurrent, kRnnUnit, 1), "rnn_tanh rnn_relu"},
+    {kMatmul, product(kRecurrent, kLstmUnit, 3), "lstm_cell"},
+    {kMatmul, product(kRecurrent, kGruUnit, 2), "gru_cell"},
+    {kMatmul, product(kRecurrent, kRnnUnit, 2), "rnn_tanh_cell rnn_relu_cell"},
+    {kMatmul, product(kRecurrentGradients, kLstmUnit, 1),
+     "mkldnn_rnn_layer_backward _cudnn_rnn_backward miopen_rnn_backward"},
+    {kElementwise, each_output(kLstmUnit), "_thnn_fused_lstm_cell"},
+    {kElementwise, each_output(kGruUnit), "_thnn_fused_gru_cell"},
+    {kElementwise, each_output(10), "_thnn_fused_lstm_cell_backward_impl _thnn_fused_gru_cell_backward"},
     {kMatmul, product(kAttention),
      "scaled_dot_product_attention _scaled_dot_product_efficient_attention "
      "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu"},
+    {kMatmul, product(kAttention), "flex_attention _cudnn_attention_forward"},
+    {kMatmul, product(kAttention, 2), "_flash_attention_forward _efficient_attention_forward"},
+    {kMatmul, product(kAttentionGradient, 1, 0), "flex_attention_backward"},
+    {kMatmul, product(kAttentionGradient, 1, 1), "_cudnn_attention_backward"},
+    {kMatmul, product(kAttentionGradient, 2, 1), "_flash_attention_backward _efficient_attention_backward"},
+    {kMatmul, product(kEncoderLayer), "_native_multi_head_attention _transformer_encoder_layer_fwd"},
+    {kGather, by(kGatheredSum),
+     "embedding_bag _embedding_bag _embedding_bag_forward_only _embedding_bag_backward "
+     "_embedding_bag_dense_backward _embedding_bag_sparse_backward"},
     {kElementwise, by(kScaledSum), "add"},
     {kElementwise, by(kWindow),
      "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices avg_pool1d avg_pool2d avg_pool3d "
      "_low_memory_max_pool2d_with_offsets _low_memory_max_pool_with_offsets"},
-    {kElementwise, by(kWindowOfInput, 0), "avg_pool2d_backward"},
+    {kElementwise, by(kWindowOfInput, 0), "avg_pool2d_backward avg_pool3d_backward"},
     {kElementwise, each_output(1),
      "threshold_backward relu hardtanh_backward reciprocal div mul sub rsub neg abs maximum "
      "minimum clamp_min clamp_max floor ceil round fmod remainder square upsample_nearest2d rand "
-     "inductor_random uniform sub_ iadd isub imul _adaptive_avg_pool2d_backward"},
+     "inductor_random uniform sub_ iadd isub imul _adaptive_avg_pool2d_backward "
+     "_adaptive_avg_pool3d_backward rand_like true_divide trunc frac heaviside copysign threshold "
+     "nan_to_num rad2deg deg2rad diff subtract multiply divide absolute negative ger outer kron sgn "
+     "_masked_scale upsample_nearest1d upsample_nearest3d "
+     "quantize_per_tensor quantize_per_channel"},
     {kElementwise, each_output(2),
      "hardsigmoid_backward relu6 leaky_relu leaky_relu_backward hardtanh sqrt rsqrt clamp prelu "
-     "native_dropout_backward"},
+     "native_dropout_backward hardshrink softshrink clip _prelu_kernel softsign mse_loss_backward addr "
+     "dequantize_per_tensor dequantize_per_channel smooth_l1_loss_backward huber_loss_backward hypot"},
     {kElementwise, each_output(3),
-     "hardsigmoid sigmoid_backward tanh_backward addcmul addcdiv lerp bernoulli"},
+     "hardsigmoid sigmoid_backward tanh_backward addcmul addcdiv lerp bernoulli "
+     "_prelu_kernel_backward rrelu_with_noise linalg_cross cross"},
     {kElementwise, each_output(4),
-     "sigmoid exp exp2 expm1 log log2 log1p hardswish pow sin cos native_dropout randn"},
+     "sigmoid exp exp2 expm1 log log2 log1p hardswish pow sin cos native_dropout randn "
+     "log10 float_power special_expit normal normal_functional randn_like exponential xlogy"},
     {kReduce, each_output(4), "_softmax_backward_data"},
-    {kElementwise, each_output(5), "tanh silu hardswish_backward _safe_softmax softmax log_softmax"},
+    {kElementwise, each_output(5),
+     "tanh silu hardswish_backward _safe_softmax softmax log_softmax "
+     "tan sinh cosh selu celu glu softplus_backward logit logit_backward"},
     {kReduce, each_output(5), "_softmax _log_softmax _log_softmax_backward_data"},
-    {kElementwise, each_output(6), "elu elu_backward softplus"},
-    {kElementwise, each_output(8), "silu_backward log_sigmoid erf upsample_bilinear2d"},
-    {kElementwise, each_output(12), "gelu mish"},
-    {kElementwise, each_output(20), "gelu_backward"},
+    {kElementwise, each_output(6),
+     "elu elu_backward softplus glu_backward binary_cross_entropy_backward "
+     "logaddexp polar"},
+    {kElementwise, each_output(8),
+     "silu_backward log_sigmoid log_sigmoid_forward log_sigmoid_backward erf "
+     "upsample_bilinear2d _upsample_bilinear2d_aa upsample_linear1d atan atan2 asin acos erfinv"},
+    {kElementwise, each_output(12), "gelu mish grid_sampler_2d optimizer_step"},
+    {kElementwise, each_output(20), "gelu_backward mish_backward upsample_trilinear3d"},
     {kElementwise, each_output(32), "upsample_bicubic2d"},
     {kElementwise, each_input(1),
      "_adaptive_avg_pool2d adaptive_avg_pool2d adaptive_avg_pool1d _adaptive_avg_pool3d "
      "adaptive_avg_pool3d adaptive_max_pool2d prod amin max min argmax argmin cumsum any all norm "
      "linalg_vector_norm max_pool2d_with_indices_backward all_reduce reduce_scatter_tensor "
-     "embedding_dense_backward"},
+     "embedding_dense_backward adaptive_max_pool2d_backward adaptive_max_pool3d cummax cummin cumprod "
+     "cumsum_backward aminmax count_nonzero max_pool3d_with_indices_backward max_pool2d_backward "
+     "upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward col2im "
+     "median histc dist nansum nanmean"},
     {kReduce, each_input(1), "mean sum amax"},
     {kReduce, each_input(1, 1), "nll_loss_forward nll_loss2d_forward"},
     {kElementwise, each_input(1, 1), "nll_loss"},
@@ -100,10 +163,15 @@ constexpr OpKindRow kAten[] = {
      "index_put _index_put_impl _unsafe_index_put scatter_add index_add scatter scatter_reduce "
      "mse_loss"},
     {kReduce, each_input(3), "var"},
-    {kElementwise, each_input(3), "std var_mean"},
-    {kElementwise, each_input(5), "logsumexp _fused_rms_norm"},
+    {kElementwise, each_input(3), "std var_mean std_mean l1_loss smooth_l1_loss huber_loss renorm"},
+    {kElementwise, each_input(5),
+     "logsumexp logcumsumexp cosine_similarity pairwise_distance _weight_norm _weight_norm_interface "
+     "_fused_rms_norm native_norm kl_div soft_margin_loss"},
     {kNorm, each_input(5), "rms_norm"},
     {kElementwise, each_input(6), "cross_entropy_loss cross_entropy"},
+    {kElementwise, each_input(8),
+     "binary_cross_entropy binary_cross_entropy_with_logits upsample_bilinear2d_backward "
+     "upsample_linear1d_backward"},
     {kNorm, each_input(8),
      "native_batch_norm batch_norm native_layer_norm layer_norm native_group_norm group_norm"},
     {kElementwise, each_input(8),
@@ -111,13 +179,16 @@ constexpr OpKindRow kAten[] = {
      "_native_batch_norm_legit_functional _batch_norm_with_update "
      "_batch_norm_with_update_functional _batch_norm_no_update cudnn_batch_norm instance_norm"},
     {kNorm, each_input(12), "native_batch_norm_backward"},
-    {kElementwise, each_input(12), "cudnn_batch_norm_backward batch_norm_backward"},
+    {kElementwise, each_input(12),
+     "cudnn_batch_norm_backward batch_norm_backward _weight_norm_interface_backward _fused_rms_norm_backward "
+     "grid_sampler_2d_backward"},
     {kNorm, each_input(14), "native_layer_norm_backward native_group_norm_backward"},
     {kElementwise, none(),
      "view _reshape_alias _unsafe_view reshape t transpose permute expand expand_as select slice "
      "split split_with_sizes chunk unbind squeeze unsqueeze alias detach flatten unflatten "
      "as_strided lift_fresh diagonal unfold broadcast_in_dim wait_tensor movedim narrow view_as "
-     "swapaxes swapdims view_of T mT numpy_T broadcast_to",
+     "swapaxes swapdims view_of T mT numpy_T broadcast_to view_as_complex view_as_real resolve_conj "
+     "resolve_neg",
      kIsView},
     {kElementwise, none(),
      "unsafe_split clone copy _to_copy to type_as contiguous cat stack _unsafe_index zeros "
@@ -130,19 +201,23 @@ constexpr OpKindRow kAten[] = {
      "pixel_unshuffle channel_shuffle masked_fill where convert_element_type device_put iota "
      "all_gather_into_tensor one_hot sign nonzero sort argsort topk randint inductor_seeds "
      "inductor_lookup_seed getitem alias_copy meshgrid tile hstack vstack concat __and__ __or__ "
-     "type float half bool int long item"},
+     "type float half bool int long item __lshift__ __rshift__ bitwise_left_shift bitwise_right_shift "
+     "_local_scalar_dense as_strided_scatter bucketize constant_pad_nd_backward copy_ diag_embed "
+     "diagonal_scatter expand_copy eye im2col im2col_backward index_copy index_fill isfinite isin kthvalue "
+     "logical_xor logspace masked_scatter masked_scatter_backward mode native_channel_shuffle "
+     "permute_copy randint_like random randperm reflection_pad1d reflection_pad1d_backward "
+     "reflection_pad2d_backward replication_pad1d replication_pad2d_backward searchsorted select_copy "
+     "slice_copy transpose_copy tril_indices triu_indices unfold_backward unsafe_split_with_sizes "
+     "view_copy _fused_sdp_choice greater less greater_equal less_equal not_equal broadcast_tensors "
+     "column_stack dstack block_diag rot90 fliplr flipud take take_along_dim masked_select argwhere bincount "
+     "msort unique_consecutive _unique2 alpha_dropout feature_alpha_dropout tensor_split hsplit vsplit "
+     "dsplit "
+     "ravel atleast_1d atleast_2d atleast_3d"},
     {kGather, none(), "embedding gather index index_select slice_backward select_backward"},
-    // Executors have kernels for these types; no reader counts their work yet.
-    {kElementwise, unknown(),
-     "_prelu_kernel _prelu_kernel_backward atan atan2 copy_ cosh expand_copy index_copy isfinite log10 "
-     "logical_xor mish_backward mse_loss_backward permute_copy rand_like select_copy selu sgn sinh "
-     "slice_copy "
-     "softplus_backward softsign tan transpose_copy true_divide trunc unsafe_split_with_sizes "
-     "upsample_bilinear2d_backward upsample_nearest2d_backward view_copy"},
     // Patterns for types without a row of their own.
-    {kElementwise, product(kAttentionGradient), "*scaled_dot_product*backward"},
+    {kElementwise, product(kAttentionGradient, 1, 1), "*scaled_dot_product*backward"},
     {kElementwise, product(kAttention), "*scaled_dot_product*"},
-    {kElementwise, by(kWindow), "max_pool*"},
+    {kElementwise, by(kWindow), "max_pool* avg_pool*"},
 };
 
 constexpr OpKindRow kOnnx[] = {
@@ -158,9 +233,9 @@ constexpr OpKindRow kOnnx[] = {
      "com.microsoft::FusedMatMul com.microsoft::TransposeMatMul com.microsoft::FusedGemm "
      "com.microsoft::QGemm"},
     {kMatmul, product(kMatrixProductPlus), "Gemm"},
-    {kMatmul, product(kRecurrent, 34), "LSTM"},
-    {kMatmul, product(kRecurrent, 25), "GRU"},
-    {kMatmul, product(kRecurrent, 7), "RNN"},
+    {kMatmul, product(kRecurrent, kLstmUnit), "LSTM"},
+    {kMatmul, product(kRecurrent, kGruUnit), "GRU"},
+    {kMatmul, product(kRecurrent, kRnnUnit), "RNN"},
     {kMatmul, product(kEinsum), "Einsum"},
     {kMatmul, product(kAttention), "Attention"},
     {kMatmul, product(kProjectedAttention), "com.microsoft::Attention com.microsoft::QAttention"},
@@ -450,6 +525,9 @@ OpClass class_of_type(std::string_view type) {
     // A name that is in several vocabularies has the same class in all of them.
     for (const Vocabulary vocabulary : {Vocabulary::kGraph, Vocabulary::kOnnx, Vocabulary::kTensorFlow})
       if (kind == nullptr) kind = index_of(vocabulary).exact(type);
+    // An op of a library of torch, such as the experts of transformers.
+    if (const std::size_t colon = type.rfind("::"); kind == nullptr && colon != std::string_view::npos)
+      kind = index_of(Vocabulary::kAten).exact(type.substr(colon + 2));
   }
   return kind == nullptr ? OpClass::kElementwise : kind->op_class;
 }

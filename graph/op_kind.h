@@ -63,9 +63,16 @@ enum class Formula : std::uint8_t {
   kMatrixProductPlus,         ///< kMatrixProduct and a bias.
   kBatchProduct,              ///< [b, m, k] [b, k, n]: 2 b m k n.
   kBatchProductPlus,          ///< kBatchProduct and an addend.
+  kMatrixVectorPlus,          ///< An addend and [m, k] [k]: 2 m k + m.
   kContraction,               ///< 2 · outputs · contracted sizes of the first input.
   kTransposableContraction,   ///< kContraction with the attribute transA.
   kLinear,                    ///< 2 · outputs · input features, and a bias.
+  kProductGradients,          ///< Gradients of both factors; the gradient of the product is input `input`.
+  kGroupedProduct,            ///< `amount` products of rows with the matrix of their group: experts.
+  kTensordot,                 ///< 2 · outputs · sizes of the contracted axes of the first input.
+  kBilinear,                  ///< 2 · rows · elements of the weights (input 2).
+  kTrilinear,                 ///< 2 · product of all sizes to which three expanded inputs broadcast.
+  kDistances,                 ///< `amount` · pairs of rows · width; the rows are input `input`.
   kEinsum,                    ///< 2 · product of all label sizes.
   kConvolution,               ///< 2 · outputs · input channels per group · kernel area, and a bias.
   kBareConvolution,           ///< kConvolution without a bias after the weights.
@@ -74,14 +81,19 @@ enum class Formula : std::uint8_t {
   kConvolutionGradients,      ///< Gradients of input, weights and bias, as requested by the output mask.
   kConvolutionInputGradient,  ///< 2 · output gradients · input channels · kernel area.
   kConvolutionFilterGradient,
+  kTimeConvolution,  ///< kConvolution of weights [kernel, in, out], which are input `input`.
+  kTimeConvolutionGradients,
   kDepthwise,  ///< 2 · outputs · kernel area.
   kDepthwiseInputGradient,
   kDepthwiseFilterGradient,
   kLstmCell,            ///< 2 · products of all gates, and 34 per element of a state.
   kGruCell,             ///< As kLstmCell.
   kRecurrent,           ///< 2 · products of all gates and steps, and `amount` per unit.
-  kAttention,           ///< Two products and a softmax.
-  kAttentionGradient,   ///< Five products.
+  kRecurrentGradients,  ///< Twice kRecurrent.
+  kAttention,           ///< Two products and a softmax; the query is input `input`.
+  kAttentionGradient,   ///< Five products; the query is input `input`.
+  kEncoderLayer,        ///< Products with all weights, and kAttention of the first input with itself.
+  kGatheredSum,         ///< 1 per element of the rows that are gathered and added.
   kProjectedAttention,  ///< kAttention and the projection to Q, K and V.
   kMultiHeadAttention,  ///< Attention of given Q, K and V, as [batch, length, heads · size].
   kGroupedAttention,    ///< kMultiHeadAttention with fewer heads of K and V, and a cache of earlier steps.
@@ -98,10 +110,13 @@ enum class Formula : std::uint8_t {
 /// Refers to an op's last input in WorkRule::input.
 inline constexpr std::uint8_t kLastInput = 255;
 
+/// Element-wise work per unit and step of recurrent networks.
+inline constexpr std::uint8_t kLstmUnit = 34, kGruUnit = 25, kRnnUnit = 7;
+
 struct WorkRule {
   Formula formula = Formula::kUnknown;
-  std::uint8_t amount = 1;
-  std::uint8_t input = 0;  ///< Input of kEachInput and kWindowOfInput.
+  std::uint8_t amount = 1;  ///< Of attention: the axis of the length from the last one, the width being 0.
+  std::uint8_t input = 0;   ///< Input of kEachInput and kWindowOfInput, and of formulas that name it.
   /// Whether integer work counts too, as for products, which use the same units.
   bool whole_numbers = false;
 };

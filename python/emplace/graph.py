@@ -70,6 +70,8 @@ class Graph:
         self._scratch = Scratch()
         self._has_file = True
         self._document: Json | None = None
+        self._made: Json | None = None
+        """The document that the package made, for the file; the program counts the work in that of a trace."""
 
     @classmethod
     def _from_dict(cls, document: Json, step: TracedStep | None = None) -> Graph:
@@ -77,7 +79,9 @@ class Graph:
         if document.get("format") != "emplace-graph v1":
             raise EmplaceError("graph", "is not an emplace-graph v1", "set format to 'emplace-graph v1'")
         graph = cls("", step=step)
-        graph._document = document
+        graph._made = document
+        if step is None:
+            graph._document = document
         graph._has_file = False
         return graph
 
@@ -88,7 +92,7 @@ class Graph:
             self._source = self._scratch.folder / "graph.json"
             if not self._source.exists():
                 with open(self._source, "w", encoding="utf-8") as out:
-                    json.dump(self._document, out)
+                    json.dump(self._made, out)
         return self._source
 
     @property
@@ -143,11 +147,13 @@ class Graph:
 
     def _shown(self) -> dict[str, str]:
         """What errors call the temporary file of a graph that has no file of its own."""
-        return {} if self._has_file else {os.fspath(self.path): f"graph '{self.document.get('name', '')}'"}
+        if self._made is None:
+            return {}
+        return {os.fspath(self.path): f"graph '{self._made.get('name', '')}'"}
 
     def _load(self) -> Json:
-        path = self._source
-        if not self._reading and path.name.endswith((".json", ".json.gz")):
+        path = self.path
+        if self._has_file and not self._reading and path.name.endswith((".json", ".json.gz")):
             import gzip
 
             opened = gzip.open if path.name.endswith(".gz") else open

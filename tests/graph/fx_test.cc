@@ -144,6 +144,17 @@ TEST(FxText, CountsGroupedConvolutionsAndListsUnknownOps) {
   EXPECT_EQ(uncounted_ops(graph)[0].type, "mine::far");
 }
 
+TEST(FxText, CountsAnEinsumByItsEquation) {
+  const OpGraph graph = read_fx(module(R"(x: "f32[5, 3, 2]", y: "f32[5, 2, 4]")", R"(
+        z: "f32[5, 3, 4]" = torch.functional.einsum('bij,bjk->bik', x, y)
+        w: "f32[5, 3, 4]" = torch.ops.aten.einsum.default('bij,bjk->bik', [x, y])
+        return (z, w)
+)"))
+                            .value();
+  for (const OpId op : {OpId{2}, OpId{3}}) EXPECT_EQ(graph.flops(op), 2 * 5 * 3 * 2 * 4);
+  EXPECT_THAT(uncounted_ops(graph), ::testing::IsEmpty());
+}
+
 TEST(FxText, RequestsOpenSizesByName) {
   const std::string text = module(R"x(arg0_1: "Sym(s0)", arg1_1: "f32[s0, 2*s1 + 1]")x",
                                   "        add: \"f32[s0, 2*s1 + 1]\" = torch.ops.aten.add.Tensor(arg1_1, "

@@ -6,9 +6,13 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "base/text/words.h"
 #include "graph/formats/emplace/emplace_graph.h"
+#include "graph/formats/torch/aten_ops.h"
 
 namespace emplace {
 namespace {
@@ -30,7 +34,8 @@ class OpReader {
     spec.name = name_ = string("name", true);
     check_id();
     spec.type = string("type", true);
-    spec.flops = integer("flops", 0);
+    if (const json* work = find("flops", false); work == nullptr || !work->is_null())
+      spec.flops = integer("flops", 0);
     spec.param_bytes = integer("param_bytes", 0);
     spec.group = string("group", false);
     read_inputs(spec);
@@ -228,7 +233,15 @@ class GraphSax {
     if (!complete) return invalid(where_, "is damaged");
     if (!has_ops_) return invalid(where_, "has no list of ops");
     if (name_.empty()) name_ = std::filesystem::path{where_}.stem().string();
-    builder_.set_name(std::move(name_));
+    if (!uncounted_.empty()) {
+      json& listed = meta_["uncounted"];
+      if (listed.is_array())
+        for (const json& type : listed)
+          if (type.is_string()) uncounted_.insert(type.get<std::string>());
+      listed = uncounted_;
+    }
+    builder_.set_name(std::move(name_))
+        .set_meta_json(meta_.dump(-1, ' ', false, json::error_handler_t::replace));
     auto graph = std::move(builder_).build();
     if (!graph) return invalid(where_, graph.error().context);
     return graph;
@@ -325,9 +338,25 @@ class GraphSax {
   bool finish_op() {
     if (failure_) return true;  // After a failure, read on only to check the format.
     auto op = OpReader{value_, builder_.size()}.read();
-    if (op) return builder_.add(*std::move(op)), true;
+    if (op) {
+      if (const auto work = value_.find("flops"); work != value_.end() && work->is_null()) count(*op);
+      return builder_.add(*std::move(op)), true;
+    }
     failure_ = invalid(here(), op.error().context);
     return !has_format_;
+  }
+  /// Counts the work of an op of torch that the file leaves to the table of op kinds.
+  void count(OpSpec& op) {
+    std::vector<AtenTensor> inputs;
+    for (const EdgeSpec& edge : op.inputs) {
+      if (edge.op >= builder_.size()) return;  // An error of build().
+      const std::vector<TensorSpec>& made = builder_[OpId{edge.op}].outputs;
+      if (edge.output >= made.size()) return;
+      inputs.push_back({edge, made[edge.output]});
+    }
+    const auto work = aten_work(op, std::move(inputs));
+    op.flops = work.value_or(0);
+    if (!work) uncounted_.insert(op.type);
   }
   bool finish_head() {
     const auto text = [&](std::string& target) {
@@ -343,7 +372,7 @@ class GraphSax {
     }
     if (key_ == "meta") {
       if (!value_.is_object()) return fail("meta is not an object");
-      builder_.set_meta_json(value_.dump(-1, ' ', false, json::error_handler_t::replace));
+      meta_ = std::move(value_);
     }
     return true;
   }
@@ -360,8 +389,9 @@ class GraphSax {
   std::string name_, key_;
   std::size_t depth_ = 0;  // Number of open objects and lists.
   bool lines_ = false, has_format_ = false, has_ops_ = false, in_ops_ = false;
-  json value_;
-  std::optional<Dom> dom_;  // Set while inside a value.
+  json value_, meta_ = json::object();
+  std::set<std::string> uncounted_;  // Types of ops that the table of op kinds cannot count.
+  std::optional<Dom> dom_;           // Set while inside a value.
   std::optional<Error> failure_;
 };
 

@@ -21,12 +21,33 @@ struct ParameterRow {
 };
 /// Parameter names by position, for ops whose attributes affect the cost or whose weights must be identified.
 constexpr ParameterRow kParameters[]{
-    {"convolution", "input weight bias stride padding dilation transposed output_padding groups"},
+    {"convolution _convolution",
+     "input weight bias stride padding dilation transposed output_padding groups"},
     {"convolution_backward",
      "grad_output input weight bias_sizes stride padding dilation transposed output_padding groups "
      "output_mask"},
     {"conv_transpose", "input weight bias stride padding output_padding groups dilation"},
     {"linear", "input weight bias"},
+    {"linear_backward", "self grad_output weight output_mask"},
+    {"matmul_backward", "grad self other output_mask"},
+    {"tensordot", "self other dims_self dims_other"},
+    {"_trilinear", "i1 i2 i3 expand1 expand2 expand3 sumdim"},
+    {"_grouped_mm grouped_mm grouped_mm_fallback", "input weight"},
+    {"lstm", "input hx params"},
+    {"_native_multi_head_attention", "query key value embed_dim num_head"},
+    {"_transformer_encoder_layer_fwd", "src embed_dim num_heads"},
+    {"_flash_attention_forward", "query key value cum_seq_q cum_seq_k max_q max_k"},
+    {"_flash_attention_backward", "grad_out query key value out logsumexp cum_seq_q cum_seq_k max_q max_k"},
+    {"_efficient_attention_forward",
+     "query key value bias cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k"},
+    {"_efficient_attention_backward",
+     "grad_out query key value bias out cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k"},
+    {"mkldnn_rnn_layer",
+     "input weight0 weight1 weight2 weight3 hx_ cx_ reverse batch_sizes mode hidden_size"},
+    {"_cudnn_rnn", "input weight weight_stride0 weight_buf hx cx mode hidden_size"},
+    {"miopen_rnn", "input weight weight_stride0 hx cx mode hidden_size"},
+    {"_cudnn_rnn_backward miopen_rnn_backward",
+     "input weight weight_stride0 weight_buf hx cx output grad_output grad_hy grad_cy mode hidden_size"},
     {"addmm", "bias input weight"},
     {"mm", "input weight"},
     {"max_pool1d max_pool2d max_pool3d max_pool2d_with_indices _low_memory_max_pool2d_with_offsets "
@@ -193,6 +214,29 @@ const AtenArg* find_arg(const AtenCall& call, std::string_view type, std::string
   return nullptr;
 }
 
+namespace {
+
+/// The kind of a type. Types of unknown libraries count by their name only if that names a product: a fused
+/// op may be called like a part of it.
+const OpKind* kind_of(std::string_view type) {
+  std::string_view base = base_name(type);
+  if (base.starts_with("_foreach_")) base.remove_prefix(9);
+  const OpKind* kind = find_kind(Vocabulary::kAten, base);
+  static constexpr std::array<std::string_view, 8> kKnown{"aten::",
+                                                          "prims::",
+                                                          "_c10d_functional::",
+                                                          "c10d_functional::",
+                                                          "emplace::",
+                                                          "quantized_decomposed::",
+                                                          "higher_order::",
+                                                          "module::"};
+  const bool known =
+      std::any_of(kKnown.begin(), kKnown.end(), [&](auto one) { return type.starts_with(one); });
+  return known || kind == nullptr || kind->work.formula != Formula::kNone ? kind : nullptr;
+}
+
+}  // namespace
+
 bool describe_aten(AtenCall call, OpSpec& op) {
   if (is_plain_convolution(call.target)) name_arguments(call);
   op.type = aten_type(call.target);
@@ -207,7 +251,7 @@ bool describe_aten(AtenCall call, OpSpec& op) {
   // A conversion to the tensor's own type returns the tensor itself.
   const bool same = op.type == "aten::to" && call.tensors.size() == 1 && op.outputs.size() == 1 &&
                     call.tensors[0].spec.dtype == op.outputs[0].dtype;
-  const OpKind* kind = find_kind(Vocabulary::kAten, base_name(op.type));
+  const OpKind* kind = kind_of(op.type);
   op.view = is_view(op.type, kind) || same;
   if (op.view) attrs["view"] = true;
   if (const AtenArg* groups = find_arg(call, op.type, "groups"); groups && groups->number > 0)
@@ -216,6 +260,33 @@ bool describe_aten(AtenCall call, OpSpec& op) {
   const auto work = op.view ? std::optional<std::int64_t>{0} : aten_flops(kind, op.type, call, op.outputs);
   op.flops = work.value_or(0);
   return work.has_value();
+}
+
+std::optional<std::int64_t> aten_work(const OpSpec& op, std::vector<AtenTensor> inputs) {
+  if (op.view) return 0;
+  AtenCall call;
+  call.tensors = std::move(inputs);
+  const auto value_of = [](const json& from) {
+    AtenArg arg;
+    arg.kind = from.is_boolean()          ? AtenArg::Kind::kBool
+               : from.is_number_integer() ? AtenArg::Kind::kInt
+               : from.is_number()         ? AtenArg::Kind::kFloat
+                                          : AtenArg::Kind::kOther;
+    if (from.is_boolean()) arg.number = from.get<bool>() ? 1 : 0;
+    if (from.is_number_integer()) arg.number = from.get<std::int64_t>();
+    if (from.is_string()) arg.text = from.get<std::string>();
+    return arg;
+  };
+  const json attrs = json::parse(op.attrs_json, nullptr, /*allow_exceptions=*/false);
+  if (attrs.is_object())
+    for (const auto& [name, from] : attrs.items()) {
+      AtenArg& arg = call.args.emplace_back(value_of(from));
+      arg.name = name;
+      if (!from.is_array()) continue;
+      arg.kind = AtenArg::Kind::kList;
+      for (const json& item : from) arg.items.push_back(value_of(item));
+    }
+  return aten_flops(kind_of(op.type), op.type, call, op.outputs);
 }
 
 Result<DType> aten_dtype(std::string_view name) {

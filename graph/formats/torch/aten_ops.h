@@ -22,6 +22,7 @@ struct AtenArg {
   std::string name;            ///< Name of the parameter; empty for a positional argument.
   std::int64_t number = 0;     ///< kBool: 0 or 1; kInt: the value; kTensor: index into AtenCall::tensors.
   std::vector<AtenArg> items;  ///< Elements of a kList.
+  std::string text;            ///< kOther: a text, such as the equation of an einsum.
 };
 
 struct AtenTensor {
@@ -59,6 +60,11 @@ std::optional<std::int64_t> aten_flops(const OpKind* kind, std::string_view type
 /// Sets type, inputs, attrs_json, view, conv_groups and flops of `op`; its outputs must be set already.
 /// Returns whether the op's work is known; if not, flops is 0. Pure; any thread.
 bool describe_aten(AtenCall call, OpSpec& op);
+
+/// Counts the work of an op from its type, the shapes that it reads and makes, and its attributes, which are
+/// named as the parameters of torch's op; a view has none. Returns nothing if there is no rule. Pure; any
+/// thread.
+std::optional<std::int64_t> aten_work(const OpSpec& op, std::vector<AtenTensor> inputs);
 
 /// Parses a dtype as torch prints it ("f32", "b8", "i64"). A type that graphs do not support maps to another
 /// one of the same width; c128 has none. Errors (kInvalid, without a place): an unknown name.

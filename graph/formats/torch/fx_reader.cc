@@ -275,6 +275,9 @@ class FxReader {
           arg.items.push_back(std::move(inner));
         }
         break;
+      case Kind::kText:
+        arg.text = std::string{from.text};
+        [[fallthrough]];
       default:
         arg.kind = AtenArg::Kind::kOther;
     }

@@ -244,6 +244,7 @@ class Pt2Reader {
       arg.kind = ArgKind::kInt, arg.number = value.get<std::int64_t>();
     if (key == "as_bool" && value.is_boolean())
       arg.kind = ArgKind::kBool, arg.number = value.get<bool>() ? 1 : 0;
+    if (key == "as_string") arg.text = text(value);
     if (key == "as_float") arg.kind = ArgKind::kFloat;
     if (key == "as_sym_int") return symbolic(value);
     if (!value.is_array() || key == "as_floats" || key == "as_strings") return arg;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Iterator, Sequence
 from operator import getitem
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from emplace.tracing.flops import flops
 from emplace.tracing.functional import FunctionalOp, kind_of
 from emplace.tracing.kernels import PATTERNS, counterpart, only_device
 from emplace.tracing.optimizers import WholeStep
@@ -52,9 +50,18 @@ _PLACEMENT_ATTRIBUTES = (
     "padding_idx",
     "reduction",
     "training",
+    # These decide the work alone.
+    "alpha",
+    "dims_self",
+    "expand1",
+    "expand2",
+    "expand3",
+    "max_k",
+    "max_seqlen_k",
+    "mode",
+    "num_head",
+    "num_heads",
 )
-
-_warned: set[str] = set()
 
 
 def describe(info: TensorInfo) -> dict[str, Any]:
@@ -74,8 +81,6 @@ class DocumentMaker:
         self.op_of: dict[str, str] = {}
         self.where: dict[Node, list[tuple[int, int]]] = {}
         self.ids: dict[str, int] = {}
-        self.bytes_by_name: dict[str, int] = {}
-        self.unknown: dict[str, int] = {}
         #: Ops that only one type of device can run, with that type, and how many there are.
         self.pinned: dict[tuple[str, str], int] = {}
         #: Ops that a GPU runs as another kernel.
@@ -102,12 +107,12 @@ class DocumentMaker:
         name: str | None = None,
         inputs: Sequence[tuple[int, int]] = (),
         attributes: dict[str, Any] | None = None,
-        flops: int = 0,
+        flops: int | None = 0,
         param_bytes: int = 0,
         phase: str | None = None,
         owner: str | None = None,
     ) -> None:
-        """An op, on the device of the op `owner` if that exists."""
+        """An op, on the device of the op `owner` if that exists. The program counts flops that are None."""
         op: dict[str, Any] = {
             "id": len(self.ops),
             "name": name or node.name,
@@ -159,7 +164,7 @@ class DocumentMaker:
         schema = getattr(target, "_schema", None)
         if isinstance(target, WholeStep):
             sources, owner = list(self._sources(list(args))), node.meta.get("parameter")
-            self._add(node, target.op_type, list(node.meta["tensors"]), inputs=sources, owner=owner)
+            self._add(node, target.op_type, list(node.meta["tensors"]), inputs=sources, owner=owner, flops=None)
             return
         if schema is None:
             # Arithmetic of Python numbers: what reads it depends on the tensors that it came from.
@@ -181,17 +186,9 @@ class DocumentMaker:
                 TensorInfo((), (), argument.meta["tensors"][0].dtype, argument.meta["tensors"][0].device)
             ]
         space = str(schema.name).split("::")[0]
-        shapes = [self.ops[producer]["outputs"][output]["shape"] for producer, output in sources]
         view = not isinstance(node.target, FunctionalOp) and (
             kind_of(node.target).view or name in ("_unsafe_view",)
         )
-        count = 0 if view else flops(name, node.target, shapes, list(node.args), [i.shape for i in infos])
-        moved = sum(i.nbytes for i in infos)
-        if space != "aten" and count == 0:
-            count = None
-        self.bytes_by_name[name] = self.bytes_by_name.get(name, 0) + (0 if view else moved)
-        if count is None:
-            self.unknown[f"{space}::{name}"] = self.unknown.get(f"{space}::{name}", 0) + moved
         attributes = _attributes(schema, node)
         if view:
             attributes["view"] = True
@@ -201,7 +198,7 @@ class DocumentMaker:
             infos,
             inputs=sources,
             attributes=attributes,
-            flops=count or 0,
+            flops=0 if view else None,
             owner=node.meta.get("parameter"),
         )
         self._devices(node)
@@ -228,11 +225,6 @@ class DocumentMaker:
             found.append(f"PyTorch has {names} for a CPU alone: elsewhere the device's own kernel runs")
         return found
 
-    def unknown_cost(self) -> dict[str, float]:
-        """Ops of unknown cost, with their share of the bytes that all ops write."""
-        total = max(1, sum(self.bytes_by_name.values()))
-        return {name: round(moved / total, 6) for name, moved in sorted(self.unknown.items())}
-
 
 def _attributes(schema: Any, node: Node) -> dict[str, Any]:
     """Arguments that decide the cost, by their names in the schema."""
@@ -240,6 +232,8 @@ def _attributes(schema: Any, node: Node) -> dict[str, Any]:
     for i, argument in enumerate(schema.arguments):
         value = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
         if argument.name not in _PLACEMENT_ATTRIBUTES or value is None or isinstance(value, Node):
+            continue
+        if argument.name == "alpha" and value == 1:
             continue
         if isinstance(value, (list, tuple)) and value and all(isinstance(v, (int, bool)) for v in value):
             found[argument.name] = list(value)
@@ -254,12 +248,3 @@ def signature(ops: list[dict[str, Any]]) -> str:
     for op in ops:
         digest.update(json.dumps([op["name"], op["type"], op["inputs"], op["outputs"]]).encode())
     return digest.hexdigest()
-
-
-def warn_unknown(unknown: dict[str, float]) -> None:
-    """Warns once for each op whose cost is not known."""
-    new = {name: share for name, share in unknown.items() if name not in _warned}
-    if new:
-        _warned.update(new)
-        listed = ", ".join(f"{name} ({share:.1%} of the bytes)" for name, share in new.items())
-        warnings.warn(f"flops of these ops are unknown and count as 0: {listed}", stacklevel=4)

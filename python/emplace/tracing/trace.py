@@ -14,7 +14,7 @@ from emplace.errors import EmplaceError
 from emplace.tracing import compat
 from emplace.tracing.arguments import Arguments
 from emplace.tracing.batches import TreeBatch, TreeResult, call_model
-from emplace.tracing.document import DocumentMaker, signature, warn_unknown
+from emplace.tracing.document import DocumentMaker, signature
 from emplace.tracing.guard import swap, unchanged
 from emplace.tracing.prune import prune
 from emplace.tracing.recorder import Recorder, value_of
@@ -297,7 +297,6 @@ class _Tracer:
         module = compat.graph_module(constants, graph, name)
         maker = DocumentMaker(module, self.arguments.inputs)
         ops = maker.make()
-        unknown = maker.unknown_cost()
         assert self.result_spec is not None
         step = TracedStep(
             module=module,
@@ -321,13 +320,11 @@ class _Tracer:
             if self.autocast is not None
             else "as the model's",
             "signature": step.signature,
-            "unknown_cost": unknown,
         }
         if notes := maker.notes():
             meta["notes"] = notes
         if self.optimizer is not None:
             meta["optimizer"] = type(self.optimizer).__name__.lower()
-        warn_unknown(unknown)
         return {
             "format": "emplace-graph v1",
             "name": name,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any
 
 import pytest
@@ -277,20 +276,27 @@ def test_outputs_of_another_step_are_refused() -> None:
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters()))
 
 
-def test_ops_of_unknown_cost_are_named_once() -> None:
-    """An LSTM of oneDNN, or an op of no list: in the graph's meta, and in one warning."""
-    from emplace.tracing import document
-
-    document._warned.clear()
+def test_ops_of_unknown_work_stand_in_every_trace() -> None:
+    """An op of no list: in the graph's meta each time."""
 
     class Cross(nn.Linear):
         def forward(self, input: torch.Tensor) -> torch.Tensor:
             return torch.linalg.cholesky(input @ input.t() + self.weight)
 
     model, batch = Cross(3, 3), torch.randn(3, 3)
-    with pytest.warns(UserWarning, match="flops of these ops are unknown.*cholesky"):
+    for _ in range(2):
         made, _ = trace_step(model, batch)
-    assert [share > 0 for name, share in made["meta"]["unknown_cost"].items() if "cholesky" in name] == [True]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        trace_step(model, batch)
+        assert made["meta"]["uncounted"] == ["aten::linalg_cholesky_ex"]
+
+
+def test_work_is_counted_by_the_table() -> None:
+    """Gradients of a depthwise convolution, an LSTM of oneDNN, both products of attention."""
+    net = nn.Conv2d(64, 64, 3, groups=64, padding=1, bias=False)
+    made, _ = trace_step(net, torch.zeros(2, 64, 8, 8), squares, sgd(net.parameters()))
+    work = {op["type"]: op["flops"] for op in made["ops"]}
+    assert work["aten::convolution"] == work["aten::convolution_backward"] == 2 * 2 * 64 * 9 * 8 * 8
+    rnn = nn.LSTM(16, 32, num_layers=2)
+    made, _ = trace_step(rnn, torch.zeros(20, 4, 16))
+    products = 2 * 20 * 4 * 128 * (16 + 32 + 32 + 32)
+    assert sum(op["flops"] for op in made["ops"]) == pytest.approx(products, rel=0.08)
+    assert "uncounted" not in made["meta"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,30 @@ class Layouts(torch.fx.Interpreter):
         return result
 
 
+def products(ops: list[dict[str, Any]]) -> int:
+    """Operations of products alone, without addends and softmax, as FlopCounterMode counts them."""
+
+    def size(tensor: tuple[int, int] | list[int]) -> list[int]:
+        shape: list[int] = ops[tensor[0]]["outputs"][tensor[1]]["shape"]
+        return shape
+
+    total = 0
+    for op in ops:
+        name, inputs = op["type"].removeprefix("aten::"), op["inputs"]
+        attention = "scaled_dot_product" in name
+        backward = name.endswith("_backward")
+        if name in ("addmm", "baddbmm") or (name == "convolution" and len(inputs) > 2):
+            total += op["flops"] - prod(op["outputs"][0]["shape"])
+        elif name == "convolution_backward":
+            total += op["flops"] - (prod(size(inputs[0])) if op["attrs"]["output_mask"][2] else 0)
+        elif attention:
+            query, key = size(inputs[backward]), size(inputs[backward + 1])
+            total += op["flops"] - (4 if backward else 5) * prod(query[:-1]) * key[-2]
+        elif name in ("mm", "bmm", "convolution"):
+            total += op["flops"]
+    return total
+
+
 def _strides(shape: Any, stride: Any) -> list[int]:
     """The strides of the dimensions with more than one element."""
     return [s for size, s in zip(shape, stride) if size > 1]
@@ -73,12 +98,14 @@ def test_model(name: str, thorough: bool) -> None:
     assert layouts.wrong == []
     ops = document["ops"]
     assert all(op["group"] and op["phase"] in ("forward", "backward", "update") for op in ops)
-    assert document["meta"]["unknown_cost"] == {}
+    assert "uncounted" not in document["meta"]
     for op in ops:
         assert all(producer < op["id"] for producer, _ in op["inputs"])
         assert all(index < len(ops[producer]["outputs"]) for producer, index in op["inputs"])
-    total = sum(op["flops"] for op in ops)
-    if not OLD:
+    total = products(ops)
+    # PyTorch's counter does not divide the gradient of a convolution's weights by the groups.
+    grouped = any(op["attrs"].get("groups", 1) > 1 for op in ops)
+    if not OLD and not grouped:
         from torch.utils.flop_counter import FlopCounterMode
 
         counter = FlopCounterMode(display=False)
@@ -87,7 +114,7 @@ def test_model(name: str, thorough: bool) -> None:
                 case.model(), batch, case.loss, torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1)
             )
         assert total == counter.get_total_flops()
-    if name in FLOPS:
+    if name in FLOPS and not grouped:
         expected = FLOPS[name].get("1.13" if OLD else "newest", FLOPS[name]["newest"])
         assert total == expected
     assert replay.compare(case.model(), batch, case.loss, case.optimizer)[2] == []
