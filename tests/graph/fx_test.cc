@@ -144,6 +144,38 @@ TEST(FxText, CountsGroupedConvolutionsAndListsUnknownOps) {
   EXPECT_EQ(uncounted_ops(graph)[0].type, "mine::far");
 }
 
+TEST(FxText, CountsATiedWeightOnce) {
+  // As torch.export prints it: an input for each name, and all calls read the last one.
+  const OpGraph tied =
+      read_fx(module(R"(p_words: "f32[9, 4]", p_head: "f32[9, 4]", p_spare: "f32[3, 3]", ids: "i64[2]")", R"(
+        words: "f32[2, 4]" = torch.ops.aten.embedding.default(p_head, ids)
+        y: "f32[2, 9]" = torch.ops.aten.linear.default(words, p_head)
+        return (y,)
+)"))
+          .value();
+  EXPECT_EQ(tied.num_ops(), 5u);
+  EXPECT_EQ(tied.param_bytes(OpId{0}), 9 * 4 * 4);
+  EXPECT_EQ(tied.param_bytes(OpId{1}), 3 * 3 * 4);  // Nothing reads it, and it is like no other.
+  EXPECT_THAT(graph_notes(tied), ::testing::Contains(HasSubstr("other names of that one")));
+  // The text of a module: an attribute may be fetched twice.
+  const OpGraph again = read_fx(module(R"(x: "f32[2, 4]")", R"(
+        w: "f32[4, 4]" = self.lin.weight
+        a: "f32[2, 4]" = torch.ops.aten.linear.default(x, w)
+        w_1: "f32[4, 4]" = self.lin.weight
+        b: "f32[2, 4]" = torch.ops.aten.linear.default(a, w_1)
+        return (b,)
+)"))
+                            .value();
+  EXPECT_EQ(again.num_ops(), 4u);
+  // Two weights that one call each reads are two.
+  const OpGraph apart = read_fx(module(R"(p_a: "f32[4, 4]", p_b: "f32[4, 4]", x: "f32[2, 4]")", R"(
+        a: "f32[2, 4]" = torch.ops.aten.linear.default(x, p_b)
+        return (a,)
+)"))
+                            .value();
+  EXPECT_EQ(apart.num_ops(), 4u);
+}
+
 TEST(FxText, CountsAnEinsumByItsEquation) {
   const OpGraph graph = read_fx(module(R"(x: "f32[5, 3, 2]", y: "f32[5, 2, 4]")", R"(
         z: "f32[5, 3, 4]" = torch.functional.einsum('bij,bjk->bik', x, y)

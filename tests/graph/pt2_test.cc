@@ -34,22 +34,27 @@ std::string number(std::uint64_t value, int bytes) {
   return out;
 }
 
-/// An archive with one stored entry whose directory declares `claimed` bytes.
+/// An archive of stored entries whose directory declares `claimed` bytes for each.
+std::string archive(const std::vector<std::pair<std::string, std::string>>& entries, std::uint16_t method = 0,
+                    std::uint64_t claimed = ~0ull) {
+  std::string out, directory;
+  for (const auto& [name, data] : entries) {
+    boost::crc_32_type sum;
+    sum.process_bytes(data.data(), data.size());
+    const std::string sizes = number(sum.checksum(), 4) + number(data.size(), 4) +
+                              number(claimed == ~0ull ? data.size() : claimed, 4);
+    const std::string head =
+        number(20, 2) + number(0, 2) + number(method, 2) + number(0, 4) + sizes + number(name.size(), 2);
+    directory += "PK\1\2" + number(20, 2) + head + number(0, 2) + number(0, 2) + number(0, 2) + number(0, 2) +
+                 number(0, 4) + number(out.size(), 4) + name;
+    out += "PK\3\4" + head + number(0, 2) + name + data;
+  }
+  return out + directory + "PK\5\6" + number(0, 4) + number(entries.size(), 2) + number(entries.size(), 2) +
+         number(directory.size(), 4) + number(out.size(), 4) + number(0, 2);
+}
 std::string archive(std::string_view name, std::string_view data, std::uint16_t method = 0,
                     std::uint64_t claimed = ~0ull) {
-  const std::uint64_t bytes = claimed == ~0ull ? data.size() : claimed;
-  boost::crc_32_type sum;
-  sum.process_bytes(data.data(), data.size());
-  const std::string sizes = number(sum.checksum(), 4) + number(data.size(), 4) + number(bytes, 4);
-  std::string out = "PK\3\4" + number(20, 2) + number(0, 2) + number(method, 2) + number(0, 4) + sizes +
-                    number(name.size(), 2) + number(0, 2) + std::string{name} + std::string{data};
-  const std::size_t at = out.size();
-  out += "PK\1\2" + number(20, 2) + number(20, 2) + number(0, 2) + number(method, 2) + number(0, 4) + sizes +
-         number(name.size(), 2) + number(0, 2) + number(0, 2) + number(0, 2) + number(0, 2) + number(0, 4) +
-         number(0, 4) + std::string{name};
-  const std::size_t size = out.size() - at;
-  return out + "PK\5\6" + number(0, 4) + number(1, 2) + number(1, 2) + number(size, 4) + number(at, 4) +
-         number(0, 2);
+  return archive({{std::string{name}, std::string{data}}}, method, claimed);
 }
 
 std::string program(std::string_view nodes, std::string_view major = "8") {
@@ -100,6 +105,54 @@ TEST(Pt2, RequestsOpenSizesByName) {
   ASSERT_TRUE(graph.ok()) << graph.error().context;
   EXPECT_EQ(graph->flops(OpId{1}), 12);
   EXPECT_EQ(graph->attrs_json(OpId{1}), R"({"dim":[1]})");
+}
+
+/// A program of two embeddings' weights, of which the archive's list of weights is `weights`.
+std::string two_weights(const std::string& weights) {
+  const auto input = [](const std::string& name) {
+    return R"({"parameter":{"arg":{"name":"p_)" + name + R"("},"parameter_name":")" + name + R"("}})";
+  };
+  const std::string tensor = R"({"dtype":7,"sizes":[{"as_int":6},{"as_int":4}]})";
+  const auto read = [](const std::string& name) {
+    return R"({"target":"torch.ops.aten.relu.default","name":"y_)" + name +
+           R"(","inputs":[{"name":"self","arg":{"as_tensor":{"name":"p_)" + name +
+           R"("}}}],"outputs":[{"as_tensor":{"name":"y_)" + name + R"("}}]})";
+  };
+  const std::string program =
+      R"({"schema_version":{"major":8,"minor":1},"graph_module":{"graph":{"nodes":[)" + read("a") + "," +
+      read("b") + R"(],"tensor_values":{"p_a":)" + tensor + R"(,"p_b":)" + tensor + R"(,"y_a":)" + tensor +
+      R"(,"y_b":)" + tensor + R"(}},"signature":{"input_specs":[)" + input("a") + "," + input("b") + "]}}}";
+  return archive({{"m/models/model.json", program}, {"m/data/weights/model_weights_config.json", weights}});
+}
+std::string weight(std::string_view file, int offset, int row, int column) {
+  return R"({"path_name":")" + std::string{file} +
+         R"(","tensor_meta":{"dtype":7,"sizes":[{"as_int":6},{"as_int":4}],)" + R"("strides":[{"as_int":)" +
+         std::to_string(row) + R"(},{"as_int":)" + std::to_string(column) +
+         R"(}],"storage_offset":{"as_int":)" + std::to_string(offset) + "}}}";
+}
+
+TEST(Pt2, CountsATiedWeightOnce) {
+  const auto graph_of = [](const std::string& b) {
+    return read_text("a.pt2",
+                     two_weights(R"({"config":{"a":)" + weight("weight_0", 0, 4, 1) + R"(,"b":)" + b + "}}"))
+        .value();
+  };
+  const OpGraph same = graph_of(weight("weight_0", 0, 4, 1));
+  EXPECT_EQ(same.num_ops(), 3u);
+  EXPECT_EQ(state_bytes(same, "Parameter"), 6 * 4 * 4);
+  EXPECT_EQ(same.inputs(OpId{1})[0], same.inputs(OpId{2})[0]);
+  const OpGraph view = graph_of(weight("weight_0", 0, 1, 6));  // Transposed.
+  EXPECT_EQ(view.num_ops(), 4u);
+  EXPECT_EQ(state_bytes(view, "Parameter"), 6 * 4 * 4);
+  EXPECT_TRUE(view.is_view(op_named(view, "b")));
+  // Parts of one file that do not meet, and another file, are weights of their own.
+  for (const std::string& other :
+       {weight("weight_0", 24, 4, 1), weight("weight_1", 0, 4, 1), std::string{"7"}}) {
+    const OpGraph apart = graph_of(other);
+    EXPECT_EQ(apart.num_ops(), 4u);
+    EXPECT_EQ(state_bytes(apart, "Parameter"), 2 * 6 * 4 * 4);
+  }
+  EXPECT_EQ(read_text("a.pt2", two_weights("[")).value().num_ops(), 4u);
 }
 
 TEST(Pt2, RefusesAnotherSchema) {

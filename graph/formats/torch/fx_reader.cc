@@ -64,6 +64,7 @@ class FxReader {
 
   Result<OpGraph> read() {
     collect_parts();
+    collect_ties();
     for (const FxStatement& input : text_.inputs) EMPLACE_TRY(add_input(input));
     for (const FxStatement& one : text_.statements) EMPLACE_TRY(add_statement(one));
     if (dims_.any_missing())
@@ -83,6 +84,31 @@ class FxReader {
       if (one.value.kind == Kind::kItem && one.value.items[0].kind == Kind::kName &&
           one.value.items[1].kind == Kind::kInt && !one.type.empty())
         parts_of_[one.value.items[0].text].emplace(one.value.items[1].number, one.type);
+  }
+
+  /// Finds parameters that nothing reads although their twin is read more than once: torch.export gives each
+  /// name of a tied weight an input, and all readers the last one.
+  void collect_ties() {
+    std::unordered_map<std::string_view, int> reads;
+    std::vector<const FxStatement*> parameters;
+    for (const FxStatement& one : text_.inputs)
+      if (one.name.starts_with("p_")) parameters.push_back(&one);
+    for (const FxStatement& one : text_.statements) {
+      if (one.value.kind == Kind::kName && one.value.text.starts_with("self.") && !one.type.empty())
+        parameters.push_back(&one);
+      count_reads(one.value, reads);
+    }
+    std::set<std::string_view> shared;  // Types of parameters that several calls read.
+    for (const FxStatement* one : parameters)
+      if (reads[one->name] > 1) shared.insert(one->type);
+    for (const FxStatement* one : parameters)
+      if (reads[one->name] == 0 && shared.contains(one->type)) ties_.insert(one->name);
+  }
+  static void count_reads(const FxExpr& from, std::unordered_map<std::string_view, int>& reads) {
+    // "w.t" calls a method of w.
+    if (from.kind == Kind::kName || from.kind == Kind::kCall)
+      ++reads[from.text.substr(0, from.text.find('.'))];
+    for (const FxExpr& item : from.items) count_reads(item, reads);
   }
 
   Result<std::optional<TensorSpec>> spec_of(std::string_view type) {
@@ -126,6 +152,7 @@ class FxReader {
 
   Result<Unit> add_input(const FxStatement& input) {
     line_ = input.line;
+    if (ties_.contains(input.name)) return Unit{};
     EMPLACE_TRY_ASSIGN(auto spec, spec_of(input.type));
     if (input.type.starts_with("Sym(")) return add_number(input.name, input.type);
     if (!spec.has_value()) {
@@ -197,6 +224,11 @@ class FxReader {
       values_[one.name] = Value{*known};
       return Unit{};
     }
+    if (ties_.contains(one.name)) return Unit{};
+    if (const auto known = attributes_.find(name); known != attributes_.end()) {
+      name_tensor(one.name, known->second);
+      return Unit{};
+    }
     EMPLACE_TRY_ASSIGN(auto spec, spec_of(one.type));
     const std::size_t dot = name.rfind('.');
     if (name.starts_with("self.")) {
@@ -204,7 +236,7 @@ class FxReader {
         const bool weight = name.find("param") != std::string_view::npos ||
                             name.find("weight") != std::string_view::npos ||
                             name.find("bias") != std::string_view::npos;
-        add_state(one.name, weight ? "Parameter" : "Constant", *std::move(spec));
+        attributes_[name] = add_state(one.name, weight ? "Parameter" : "Constant", *std::move(spec));
       } else {
         untyped_.insert(one.name);  // Typed by its first reader.
       }
@@ -446,6 +478,11 @@ class FxReader {
     if (!inputs_.empty())
       notes.push_back(
           "inferred from their use which inputs are parameters, because the text does not contain it");
+    if (!ties_.empty())
+      notes.push_back(
+          fmt::format("parameters that nothing reads beside one of their type that several ops "
+                      "read: {}; they are taken as other names of that one",
+                      ties_.size()));
     if (!notes.empty()) meta["notes"] = std::move(notes);
     if (!uncounted_.empty()) meta["uncounted"] = uncounted_;
     return meta;
@@ -460,6 +497,8 @@ class FxReader {
   std::size_t line_ = 0;
   std::unordered_map<std::string_view, Value> values_;
   std::unordered_map<std::string_view, std::map<std::int64_t, std::string_view>> parts_of_;
+  std::unordered_map<std::string_view, std::uint32_t> attributes_;  // Tensors by attribute of the module.
+  std::set<std::string_view> ties_;
   std::set<std::string_view> untyped_, untyped_inputs_, plainly_read_;
   std::vector<AtenTensor> tensors_;
   std::vector<bool> backward_;         // [tensors] Whether a backward op produced it.

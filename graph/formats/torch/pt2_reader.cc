@@ -7,11 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "graph/capped.h"
 #include "graph/formats/reading/file_parts.h"
 #include "graph/formats/torch/aten_ops.h"
 #include "graph/formats/torch/pt2.h"
@@ -57,9 +59,53 @@ std::string scope_of(const std::string& stack) {
   return path;
 }
 
+/// The part of a file in the archive that a tensor's elements lie in [elements].
+struct Storage {
+  std::string file;
+  std::int64_t dtype = 0, begin = 0, end = 0;
+  std::vector<std::int64_t> sizes, strides;
+};
+
+/// Whole numbers like [{"as_int": 8}]; nothing if one is not.
+std::optional<std::vector<std::int64_t>> whole_numbers(const json& from) {
+  std::vector<std::int64_t> numbers;
+  if (!from.is_array()) return std::nullopt;
+  for (const json& one : from) {
+    const json& number = member(one, "as_int");
+    if (!number.is_number_integer()) return std::nullopt;
+    numbers.push_back(number.get<std::int64_t>());
+  }
+  return numbers;
+}
+
+/// Where the archive lists that a tensor lies.
+std::optional<Storage> storage_of(const json& listed) {
+  const json& meta = member(listed, "tensor_meta");
+  const json& offset = member(member(meta, "storage_offset"), "as_int");
+  const json& dtype = member(meta, "dtype");
+  auto sizes = whole_numbers(member(meta, "sizes")), strides = whole_numbers(member(meta, "strides"));
+  Storage found{.file = text(member(listed, "path_name"))};
+  if (found.file.empty() || !sizes || !strides || sizes->size() != strides->size() ||
+      !offset.is_number_integer() || !dtype.is_number_integer())
+    return std::nullopt;
+  found.dtype = dtype.get<std::int64_t>();
+  found.begin = offset.get<std::int64_t>();
+  std::int64_t last = 0;  // The distance to the last element.
+  for (std::size_t k = 0; k < sizes->size(); ++k) {
+    if ((*sizes)[k] < 1 || (*strides)[k] < 0) return std::nullopt;
+    last = capped::plus(last, capped::times((*sizes)[k] - 1, (*strides)[k]));
+  }
+  if (found.begin < 0 || found.begin > capped::kMax) return std::nullopt;
+  found.end = capped::plus(found.begin, last) + 1;
+  found.sizes = *std::move(sizes), found.strides = *std::move(strides);
+  return found;
+}
+
 class Pt2Reader {
  public:
-  Pt2Reader(std::string_view where, const OpenDims& dims) : where_{where}, dims_{dims} {}
+  /// `weights` has the files of the parameters and buffers by name; anything else is as if it were empty.
+  Pt2Reader(std::string_view where, const OpenDims& dims, const json& weights)
+      : where_{where}, dims_{dims}, weights_{member(weights, "config")} {}
 
   Result<OpGraph> read(const json& program) {
     const json& major = member(member(program, "schema_version"), "major");
@@ -133,6 +179,7 @@ class Pt2Reader {
                                            {"buffer", "buffer_name", "Buffer"},
                                            {"tensor_constant", "tensor_constant_name", "Constant"},
                                            {"user_input", "", "Input"}};
+    std::vector<State> states;
     for (const json& spec : specs) {
       for (const InputKind& kind : kKinds) {
         const json& found = member(spec, kind.key);
@@ -141,9 +188,66 @@ class Pt2Reader {
         const std::string placeholder =
             text(member(arg.contains("as_tensor") ? member(arg, "as_tensor") : arg, "name"));
         if (placeholder.empty()) continue;  // A number, a text or None.
-        EMPLACE_TRY(add_state(kind.type, placeholder, text(member(found, kind.name))));
+        const std::string name = text(member(found, kind.name));
+        states.push_back({kind.type, placeholder, name, storage_of(member(weights_, name.c_str()))});
       }
     }
+    return add_states(states);
+  }
+
+  struct State {
+    const char* type;
+    std::string placeholder, name;
+    std::optional<Storage> storage;
+  };
+
+  /// A tensor that lies within another one of its file is tied to it: another name of the same state, or a
+  /// view of it.
+  Result<Unit> add_states(std::span<const State> states) {
+    std::unordered_map<std::string_view, std::vector<const State*>> by_file;
+    for (const State& one : states)
+      if (one.storage) by_file[one.storage->file].push_back(&one);
+    std::unordered_map<const State*, const State*> owner;
+    for (auto& [file, tensors] : by_file) {
+      std::stable_sort(tensors.begin(), tensors.end(), [](const State* a, const State* b) {
+        const auto rank = [](const State& one) {
+          return std::pair{one.storage->begin - one.storage->end, one.type != std::string_view{"Parameter"}};
+        };
+        return rank(*a) < rank(*b);
+      });
+      std::vector<const State*> owners;
+      for (const State* one : tensors) {
+        const auto holds = [&](const State* other) {
+          return other->storage->dtype == one->storage->dtype &&
+                 other->storage->begin <= one->storage->begin && one->storage->end <= other->storage->end;
+        };
+        const auto found = std::find_if(owners.begin(), owners.end(), holds);
+        if (found == owners.end()) {
+          owners.push_back(one);
+        } else {
+          owner[one] = *found;
+        }
+      }
+    }
+    for (const State& one : states)
+      if (!owner.contains(&one)) EMPLACE_TRY(add_state(one.type, one.placeholder, one.name));
+    for (const State& one : states)
+      if (const auto it = owner.find(&one); it != owner.end()) EMPLACE_TRY(add_tie(one, *it->second));
+    return Unit{};
+  }
+
+  Result<Unit> add_tie(const State& state, const State& owner) {
+    const std::uint32_t whole = tensor_of_name_[owner.placeholder];
+    const Storage &own = *state.storage, &all = *owner.storage;
+    if (own.begin == all.begin && own.sizes == all.sizes && own.strides == all.strides) {
+      tensor_of_name_[state.placeholder] = whole;
+      return Unit{};
+    }
+    EMPLACE_TRY(add_state("aten::as_strided", state.placeholder, state.name));
+    OpSpec& view = ops_.back();
+    view.view = true;
+    view.attrs_json = R"({"view":true})";
+    view.inputs = {tensors_[whole].from};
     return Unit{};
   }
 
@@ -299,6 +403,7 @@ class Pt2Reader {
 
   const std::string_view where_;
   DimUsage dims_;
+  const json& weights_;
   const json* tensors_of_file_ = nullptr;
   const json* numbers_of_file_ = nullptr;
   std::vector<AtenTensor> tensors_;
@@ -361,12 +466,13 @@ bool looks_like_pt2(std::span<const std::byte> bytes) { return text_of(bytes).st
 Result<OpGraph> parse_pt2(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
   const auto archive = opened(bytes);
   if (!archive) return invalid(where, archive.error().context);
-  std::optional<zip_uint64_t> chosen;
+  std::optional<zip_uint64_t> chosen, weights;
   for (zip_int64_t k = 0; k < zip_get_num_entries(archive->get(), 0); ++k) {
     const char* raw = zip_get_name(archive->get(), static_cast<zip_uint64_t>(k), ZIP_FL_ENC_RAW);
     const std::string_view name = raw == nullptr ? "" : raw;
     const bool model = (name.starts_with("models/") || name.find("/models/") != std::string_view::npos) &&
                        name.ends_with(".json");
+    if (name.ends_with("data/weights/model_weights_config.json")) weights = static_cast<zip_uint64_t>(k);
     if (model && (!chosen || name.ends_with("models/model.json"))) chosen = static_cast<zip_uint64_t>(k);
   }
   if (!chosen) return invalid(where, "has no exported program", "write one with torch.export.save");
@@ -374,7 +480,9 @@ Result<OpGraph> parse_pt2(std::span<const std::byte> bytes, std::string_view whe
   if (!text) return invalid(where, text.error().context);
   const json program = json::parse(*text, nullptr, false);
   if (program.is_discarded()) return invalid(where, "has a program that is not JSON");
-  return Pt2Reader{where, dims}.read(program);
+  const auto listed = weights ? unpacked(archive->get(), *weights) : Result<std::string>{std::string{}};
+  if (!listed) return invalid(where, listed.error().context);
+  return Pt2Reader{where, dims, json::parse(*listed, nullptr, false)}.read(program);
 }
 
 }  // namespace emplace
