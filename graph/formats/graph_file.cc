@@ -122,10 +122,15 @@ Result<OpGraph> load_graph(const std::filesystem::path& path, const ReadOptions&
 }
 
 std::vector<std::string> graph_notes(const OpGraph& graph) {
-  constexpr std::size_t kNamed = 8;
   std::vector<std::string> notes = meta_texts(graph, "notes");
+  if (std::string note = uncounted_note(graph); !note.empty()) notes.push_back(std::move(note));
+  return notes;
+}
+
+std::string uncounted_note(const OpGraph& graph) {
+  constexpr std::size_t kNamed = 8;
   const std::vector<UncountedOps> uncounted = uncounted_ops(graph);
-  if (uncounted.empty()) return notes;
+  if (uncounted.empty()) return {};
   std::string kinds;
   double share = 0;
   for (std::size_t k = 0; k < uncounted.size(); ++k) {
@@ -135,9 +140,8 @@ std::vector<std::string> graph_notes(const OpGraph& graph) {
                            uncounted[k].ops, percent(uncounted[k].share));
   }
   if (uncounted.size() > kNamed) kinds += fmt::format(" and {} more kinds", uncounted.size() - kNamed);
-  notes.push_back("ops of unknown work: " + kinds + "; their time is estimated from the bytes they move, " +
-                  percent(share) + " of all");
-  return notes;
+  return "ops of unknown work: " + kinds + "; their time is estimated from the bytes they move, " +
+         percent(share) + " of all";
 }
 
 std::vector<UncountedOps> uncounted_ops(const OpGraph& graph) {

@@ -79,9 +79,10 @@ Result<OpGraph> parse_graph(std::span<const std::byte> bytes, std::string_view w
 /// too much.
 Result<Bytes> read_graph_file(const std::filesystem::path& path);
 
-/// Notes for the user about approximations of the reader, a sentence each: meta.notes, and one about
-/// uncounted_ops.
+/// Notes for the user about approximations of the reader, a sentence each: meta.notes, and uncounted_note().
 std::vector<std::string> graph_notes(const OpGraph& graph);
+/// A sentence about uncounted_ops, with their share; empty if there are none.
+std::string uncounted_note(const OpGraph& graph);
 
 /// Ops of one kind without a flops rule; their time is estimated from the bytes that they move.
 struct UncountedOps {

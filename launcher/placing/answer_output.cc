@@ -8,7 +8,6 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "graph/formats/graph_file.h"
 #include "launcher/placing/jitter_options.h"
 #include "launcher/placing/results.h"
 
@@ -86,8 +85,8 @@ Json answer_json(const Answer& answer, const AnswerFacts& facts) {
   if (request.best_of > 1) json["placements"] = placements_json(answer, facts.output);
   if (!answer.notes.empty()) json["note"] = joined(answer.notes);
   json["findings"] = findings_json(answer);
-  json["assumed"] = graph_notes(facts.inputs.graph);
   const Inputs& inputs = facts.inputs;
+  add_assumptions(json, inputs.graph);
   if (std::string note = timing_note(inputs.graph, inputs.devices, inputs.constraints); !note.empty())
     json["assumed"].push_back(std::move(note));
   return json;

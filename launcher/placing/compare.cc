@@ -214,6 +214,7 @@ Json Compare::as_json(const Inputs& inputs, double bound_s, const std::vector<Ta
             {"objective", word_of(inputs.judge.objective)},
             {"lower_bound_s", bound_s},
             {"methods", methods}};
+  add_assumptions(json, inputs.graph);
   return json;
 }
 

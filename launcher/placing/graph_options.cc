@@ -28,8 +28,15 @@ void declare_inputs(Options& options, InputOptions& inputs) {
 }
 
 void report_assumptions(const OpGraph& graph, const std::string& file, Console& console) {
-  for (const std::string& note : graph_notes(graph))
-    console.note(printable(file) + ": " + printable(note, 1'000));
+  const std::string uncounted = uncounted_note(graph);
+  for (const std::string& note : graph_notes(graph)) {
+    const std::string line = printable(file) + ": " + printable(note, 1'000);
+    if (note == uncounted) {
+      console.warn(line);
+    } else {
+      console.note(line);
+    }
+  }
 }
 
 void report_assumptions(const Inputs& inputs, const std::string& file, Console& console) {

@@ -173,13 +173,8 @@ Json Inspect::graph_json(const OpGraph& graph) {
             {"groups", graph.num_groups() - 1},
             {"colocation_classes", census.classes},
             {"depth", census.depth},
-            {"flops_by_type", flops},
-            {"assumed", graph_notes(graph)}};
-  auto uncounted = Json::array();
-  for (const UncountedOps& one : uncounted_ops(graph)) {
-    uncounted.push_back({{"type", one.type}, {"ops", one.ops}, {"bytes", one.bytes}, {"share", one.share}});
-  }
-  json["uncounted"] = std::move(uncounted);
+            {"flops_by_type", flops}};
+  add_assumptions(json, graph);
   return json;
 }
 

@@ -14,6 +14,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/timing.h"
+#include "graph/formats/graph_file.h"
 
 namespace emplace::launcher {
 namespace {
@@ -65,6 +66,18 @@ std::string joined(const std::vector<std::string>& notes) {
   std::string text;
   for (const std::string& note : notes) text += (text.empty() ? "" : "; ") + note;
   return text;
+}
+
+void add_assumptions(Json& json, const OpGraph& graph) {
+  json["assumed"] = graph_notes(graph);
+  auto uncounted = Json::array();
+  for (const UncountedOps& one : uncounted_ops(graph))
+    uncounted.push_back({{"type", one.type},
+                         {"ops", one.ops},
+                         {"bytes", one.bytes},
+                         {"share", one.share},
+                         {"bytes_share", one.share}});
+  json["uncounted"] = std::move(uncounted);
 }
 
 Json measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor,

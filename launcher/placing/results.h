@@ -34,6 +34,10 @@ std::string joined(const std::vector<std::string>& notes);
 Json measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor,
                    std::span<const DeviceId> stand_ins = {});
 
+/// Adds what the graph's reader assumed: `assumed` (sentences) and `uncounted`, the ops of unknown work as
+/// {type, ops, bytes, share, bytes_share}; both shares are of the bytes that all ops move.
+void add_assumptions(Json& json, const OpGraph& graph);
+
 /// Returns a measurement as text: the objective's value, then a line per device.
 std::string measured_text(const Measurement& measured, const Inputs& inputs,
                           std::span<const DeviceId> stand_ins = {});

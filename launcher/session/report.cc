@@ -15,6 +15,7 @@
 #include "executor/sim/critical_chain.h"
 #include "executor/sim/jitter.h"
 #include "executor/sim/simulator.h"
+#include "graph/formats/graph_file.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/replay/recorded_run.h"
 #include "launcher/session/recorded_starts.h"
@@ -300,6 +301,7 @@ class Reader {
     graph.name = one.graph.name(), graph.sha256 = one.sha256;
     graph.ops = one.graph.num_ops(), graph.edges = one.graph.num_edges();
     graph.devices = device_names(one.devices);
+    graph.assumed = graph_notes(one.graph);
     // Rows use the run's objective; schedules always come from the simulator.
     const auto model = make_model(one.graph, one.devices, judge_of(config_));
     EMPLACE_TRY_ASSIGN(auto heuristics, heuristics_of(one, *model));

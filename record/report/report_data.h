@@ -53,6 +53,7 @@ struct ReportGraph {
   double lower_bound_s = 0;           ///< Lower bound [s]; 0: unknown.
   std::string bound;                  ///< Name of the bound: "critical path".
   std::vector<LearningCurve> curves;  ///< Learning curves, by start.
+  std::vector<std::string> assumed;   ///< What the graph's reader assumed, a sentence each.
   std::string evaluate_command;       ///< Command that reproduces the best step time; may be empty.
   /// One element, or none; without it there are no drawings, and `note` gives the reason.
   std::vector<ReportTask> task;

@@ -218,6 +218,7 @@ std::string graph_section(const ReportGraph& graph, std::size_t number, const Re
   std::string out = fmt::format("<article data-graph=\"{0}\" data-part=\"graph-{0}\">\n", number);
   out += "<section class=\"verdict\" data-part=\"verdict\">\n<h2>" + shown(graph.name, 80) +
          "</h2>\n<p class=\"sentence\">" + escaped(verdict.sentence) + "</p>\n" + cards(graph, verdict);
+  for (const std::string& note : graph.assumed) out += element("p", escaped(note)) + "\n";
   if (!graph.evaluate_command.empty()) out += command_line("Measure it again", graph.evaluate_command);
   if (!data.run_command.empty()) out += command_line("Learn it again", data.run_command);
   out += "</section>\n<section data-part=\"methods\">\n<h3>Methods</h3>\n" + methods_table(graph, verdict) +

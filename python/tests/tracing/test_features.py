@@ -13,6 +13,7 @@ from replay import trace_step
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+import emplace as em
 from emplace.errors import EmplaceError
 
 
@@ -277,7 +278,7 @@ def test_outputs_of_another_step_are_refused() -> None:
 
 
 def test_ops_of_unknown_work_stand_in_every_trace() -> None:
-    """An op of no list: in the graph's meta each time."""
+    """An op of no list: in the graph's meta each time, and in a warning when the graph is placed."""
 
     class Cross(nn.Linear):
         def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -287,6 +288,9 @@ def test_ops_of_unknown_work_stand_in_every_trace() -> None:
     for _ in range(2):
         made, _ = trace_step(model, batch)
         assert made["meta"]["uncounted"] == ["aten::linalg_cholesky_ex"]
+    with pytest.warns(UserWarning, match="ops of unknown work: aten::linalg_cholesky_ex"):
+        placement = em.place(em.trace(model, batch), "k80 x 2", method="single-gpu", progress=False)
+    assert "linalg_cholesky_ex" in placement.report().html
 
 
 def test_work_is_counted_by_the_table() -> None:
