@@ -26,6 +26,8 @@ constexpr WorkRule by(Formula formula, std::uint8_t input = 0) { return {formula
 constexpr WorkRule product(Formula formula, std::uint8_t amount = 1, std::uint8_t input = 0) {
   return {formula, amount, input, true};
 }
+/// The factorisation of a matrix in units of that of Cholesky, n³ / 3.
+constexpr WorkRule factorisation(std::uint8_t amount) { return {kFactorisation, amount}; }
 constexpr WorkRule each_larger(std::uint8_t amount) { return product(kEachLarger, amount); }
 constexpr WorkRule on_any(WorkRule rule) {
   rule.whole_numbers = true;
@@ -222,25 +224,49 @@ constexpr OpKindRow kAten[] = {
 
 constexpr OpKindRow kOnnx[] = {
     {kConv, product(kConvolution), "Conv"},
+    {kConv, product(kConvolution),
+     "DeformConv CausalConvWithState com.microsoft::CausalConvWithState "
+     "com.microsoft::VarlenCausalConvWithState com.microsoft::NhwcConv com.microsoft::NhwcFusedConv "
+     "com.microsoft.nchwc::Conv"},
     {kConv, product(kBareConvolution), "ConvInteger com.microsoft::FusedConv"},
-    {kConv, product(kQuantisedConvolution), "QLinearConv"},
-    {kConv, product(kTransposedConvolution), "ConvTranspose"},
+    {kConv, product(kQuantisedConvolution), "QLinearConv com.microsoft::QLinearConv"},
+    {kConv, product(kTransposedConvolution), "ConvTranspose com.microsoft::ConvTransposeWithDynamicPads"},
     {kMatmul, product(kContraction),
      "MatMul MatMulInteger QLinearMatMul com.microsoft::MatMulNBits com.microsoft::MatMulBnb4 "
      "com.microsoft::DynamicQuantizeMatMul com.microsoft::MatMulIntegerToFloat "
-     "com.microsoft::GemmFastGelu"},
+     "com.microsoft::GemmFastGelu com.microsoft::MatMulFpQ4 com.microsoft::MatMulInteger16 "
+     "com.microsoft::MatMulPacked com.microsoft::MatMulBlockQuantizedFp4Weight "
+     "com.microsoft::MatMulBlockQuantizedFp8Weight com.microsoft::QOrderedMatMul "
+     "com.microsoft::CDist"},
     {kMatmul, product(kTransposableContraction),
      "com.microsoft::FusedMatMul com.microsoft::TransposeMatMul com.microsoft::FusedGemm "
-     "com.microsoft::QGemm"},
+     "com.microsoft::QGemm com.microsoft::FusedMatMulActivation com.microsoft::GemmFloat8 "
+     "com.microsoft::SparseToDenseMatMul"},
+    {kMatmul, product(kSharedProducts),
+     "com.microsoft::MatMulNBitsMlp com.microsoft::MatMulNBitsQkv com.microsoft::MatMulNBitsQLoRA "
+     "com.microsoft::RouterGateUpProj"},
+    {kMatmul, product(kMixture, 2), "com.microsoft::MoE"},
+    {kMatmul, product(kMixture, 3), "com.microsoft::QMoE"},
+    {kMatmul, product(kMixture, 1), "com.microsoft::MoEPacked"},
     {kMatmul, product(kMatrixProductPlus), "Gemm"},
-    {kMatmul, product(kRecurrent, kLstmUnit), "LSTM"},
+    {kMatmul, product(kRecurrent, kLstmUnit), "LSTM com.microsoft::DynamicQuantizeLSTM"},
     {kMatmul, product(kRecurrent, kGruUnit), "GRU"},
     {kMatmul, product(kRecurrent, kRnnUnit), "RNN"},
     {kMatmul, product(kEinsum), "Einsum"},
-    {kMatmul, product(kAttention), "Attention"},
-    {kMatmul, product(kProjectedAttention), "com.microsoft::Attention com.microsoft::QAttention"},
-    {kMatmul, product(kMultiHeadAttention), "com.microsoft::MultiHeadAttention"},
+    {kMatmul, product(kAttention), "Attention ai.onnx.preview::FlexAttention"},
+    {kMatmul, product(kProjectedAttention),
+     "com.microsoft::Attention com.microsoft::QAttention com.microsoft::DecoderMaskedSelfAttention "
+     "com.microsoft::PackedAttention com.microsoft::QOrderedAttention"},
+    {kMatmul, product(kMultiHeadAttention),
+     "com.microsoft::MultiHeadAttention com.microsoft::DecoderMaskedMultiHeadAttention "
+     "com.microsoft::PackedMultiHeadAttention"},
     {kMatmul, product(kGroupedAttention), "com.microsoft::GroupQueryAttention"},
+    {kMatmul, product(kPagedAttention), "com.microsoft::PagedAttention"},
+    {kMatmul, product(kLinearAttention),
+     "LinearAttention com.microsoft::LinearAttention com.microsoft::GatedDeltaNet"},
+    {kElementwise, product(kFactorisation, 2), "Det"},
+    {kElementwise, product(kFactorisation, 6), "com.microsoft::Inverse"},
+    {kElementwise, by(kFourier), "DFT STFT"},
     {kMatmul, product(kBody), "If Loop Scan"},
     {kElementwise, by(kWindow), "MaxPool AveragePool LpPool com.microsoft::QLinearAveragePool"},
     {kNorm, by(kLocalResponse), "LRN"},
@@ -258,7 +284,8 @@ constexpr OpKindRow kOnnx[] = {
     {kElementwise, each_output(4), "Sigmoid Exp Log Pow Sin Cos Tan Asin Acos Atan Elu Selu HardSwish"},
     {kElementwise, each_output(5), "Tanh Sinh Cosh Celu Softplus Swish"},
     {kReduce, each_output(5), "Softmax LogSoftmax"},
-    {kElementwise, each_output(6), "Asinh Acosh Atanh com.microsoft::QuickGelu com.microsoft::BiasSoftmax"},
+    {kElementwise, each_output(6),
+     "Asinh Acosh Atanh SwiGLU com.microsoft::SwiGLU com.microsoft::QuickGelu com.microsoft::BiasSoftmax"},
     {kElementwise, each_output(8), "Erf AffineGrid HannWindow HammingWindow"},
     {kElementwise, each_output(9), "Mish"},
     {kNorm, each_output(10), "com.microsoft::EmbedLayerNormalization"},
@@ -405,8 +432,30 @@ constexpr OpKindRow kTensorFlow[] = {
 };
 
 constexpr OpKindRow kHlo[] = {
-    {kMatmul, product(kContraction), "dot"},
-    {kConv, product(kConvolution), "convolution"},
+    {kMatmul, product(kContraction), "dot scaled-dot"},
+    {kMatmul, product(kRaggedContraction), "ragged-dot"},
+    {kMatmul, product(kContractionInConfig),
+     "custom-call:__cublas$gemm custom-call:__cublas$lt$matmul custom-call:__cublas$lt$matmul$f8 "
+     "custom-call:__cublas$lt$matmul$mx custom-call:__cublas$lt$groupedMatmul "
+     "custom-call:__cudnn$blockScaledDot custom-call:__onednn$matmul"},
+    {kConv, product(kConvolution),
+     "convolution custom-call:__cudnn$convForward custom-call:__cudnn$convForwardGraph "
+     "custom-call:__cudnn$convBiasActivationForward custom-call:__onednn$convolution"},
+    {kConv, product(kConvolutionInputGradient), "custom-call:__cudnn$convBackwardInput"},
+    {kConv, product(kConvolutionFilterGradient), "custom-call:__cudnn$convBackwardFilter"},
+    {kMatmul, product(kFusedAttention),
+     "custom-call:__cudnn$fmhaBmmBmm custom-call:__cudnn$fmhaSoftmax custom-call:__cudnn$fmhaSoftmaxDropout "
+     "custom-call:__cudnn$fmhaScaleBiasSoftmax custom-call:__cudnn$fmhaScaleBiasSoftmaxDropout "
+     "custom-call:__cudnn$fmhaSoftmaxF8"},
+    {kMatmul, product(kFusedAttentionGradient),
+     "custom-call:__cudnn$fmhaSoftmaxBackward custom-call:__cudnn$fmhaSoftmaxDropoutBackward "
+     "custom-call:__cudnn$fmhaScaleBiasSoftmaxBackward "
+     "custom-call:__cudnn$fmhaScaleBiasSoftmaxDropoutBackward custom-call:__cudnn$fmhaSoftmaxBackwardF8"},
+    {kReduce, each_output(5), "custom-call:__onednn$softmax"},
+    {kNorm, each_input(8), "custom-call:__cudnn$norm custom-call:__onednn$layernorm"},
+    {kElementwise, factorisation(1), "cholesky custom-call:__cusolver$cholesky"},
+    {kElementwise, by(kTriangularSolve), "triangular-solve custom-call:__cublas$triangularSolve"},
+    {kElementwise, by(kFourier), "fft"},
     {kElementwise, product(kBody), "fusion call conditional async-start"},
     {kElementwise, product(kBodyPerTrip), "while"},
     {kReduce, product(kBodyPerReduced), "reduce"},
@@ -420,8 +469,7 @@ constexpr OpKindRow kHlo[] = {
     {kConv, product(kBodyPerTrip), "while_convolution"},
     {kElementwise, each_output(1),
      "add subtract multiply divide negate abs maximum minimum remainder floor ceil "
-     "round-nearest-afz round-nearest-even rng all-reduce all-reduce-start reduce-scatter cholesky "
-     "triangular-solve"},
+     "round-nearest-afz round-nearest-even rng all-reduce all-reduce-start reduce-scatter"},
     {kElementwise, each_output(2), "clamp sqrt rsqrt"},
     {kElementwise, each_output(4),
      "cbrt exponential exponential-minus-one log log-plus-one logistic power sine cosine tan"},
@@ -438,11 +486,22 @@ constexpr OpKindRow kHlo[] = {
      "all-gather-start all-gather-done all-reduce-done collective-permute-start "
      "collective-permute-done async-update async-done rng-bit-generator rng-get-and-update-state "
      "is-finite real imag complex dynamic-reshape set-dimension-size get-dimension-size "
-     "reduce-precision stochastic-convert topk fft ragged-all-to-all custom-call:Sharding "
+     "reduce-precision stochastic-convert topk ragged-all-to-all custom-call:Sharding "
      "custom-call:SPMDFullToShardShape custom-call:SPMDShardToFullShape "
-     "custom-call:AwsNeuronTransferWithStaticRing"},
+     "custom-call:AwsNeuronTransferWithStaticRing custom-call:TopK custom-call:__gpu$TopK "
+     "custom-call:__cub$DeviceRadixSort custom-call:__cudnn$convReorderFilter "
+     "custom-call:__cudnn$convReorderFilterAndBias custom-call:__onednn$matmul_reorder "
+     "custom-call:AllocateBuffer custom-call:LayoutConstraint custom-call:MoveToDevice "
+     "custom-call:MoveToHost custom-call:PadToStatic custom-call:PinToDevice custom-call:SliceToDynamic "
+     "custom-call:annotate_device_placement custom-call:cu_threefry2x32 custom-call:cu_threefry2x32_ffi"},
     {kElementwise, none(), "bitcast bitcast-convert reshape add-dependency optimization-barrier opt-barrier",
      kIsView},
+    // Patterns for types without a row of their own: LAPACK and its twins on GPUs.
+    {kElementwise, factorisation(1), "custom-call:*potrf*"},
+    {kElementwise, factorisation(2), "custom-call:*getrf*"},
+    {kElementwise, factorisation(4), "custom-call:*geqrf* custom-call:*orgqr* custom-call:*ungqr*"},
+    {kElementwise, by(kTriangularSolve), "custom-call:*trsm*"},
+    {kElementwise, none(), "custom-call:xla.sdy.*"},
 };
 
 /// Returns whether the text matches the pattern; every '*' matches any text.

@@ -65,6 +65,8 @@ enum class Formula : std::uint8_t {
   kBatchProductPlus,          ///< kBatchProduct and an addend.
   kMatrixVectorPlus,          ///< An addend and [m, k] [k]: 2 m k + m.
   kContraction,               ///< 2 · outputs · contracted sizes of the first input.
+  kRaggedContraction,         ///< kContraction; divided by the groups if they part the contracted dimension.
+  kContractionInConfig,       ///< kRaggedContraction of a custom call, and its epilogue.
   kTransposableContraction,   ///< kContraction with the attribute transA.
   kLinear,                    ///< 2 · outputs · input features, and a bias.
   kProductGradients,          ///< Gradients of both factors; the gradient of the product is input `input`.
@@ -97,6 +99,17 @@ enum class Formula : std::uint8_t {
   kProjectedAttention,  ///< kAttention and the projection to Q, K and V.
   kMultiHeadAttention,  ///< Attention of given Q, K and V, as [batch, length, heads · size].
   kGroupedAttention,    ///< kMultiHeadAttention with fewer heads of K and V, and a cache of earlier steps.
+  kPagedAttention,      ///< kGroupedAttention of packed tokens over blocks of a cache.
+  kLinearAttention,     ///< Updates and reads of one state [key size, value size] per head and token.
+  kFusedAttention,      ///< kAttention whose config states the scores.
+  kFusedAttentionGradient,  ///< kAttentionGradient whose config states the scores.
+
+  kMixture,         ///< The experts that each token chooses; their weights are each `amount`-th input from 2.
+  kSharedProducts,  ///< Several products of one input, whose sizes are attributes.
+
+  kFactorisation,    ///< `amount` · k² (3 l - k) / 6 of each matrix with the sizes k <= l.
+  kTriangularSolve,  ///< Rows of the triangle per element of the right-hand side.
+  kFourier,          ///< 5 · log2 (length) per complex element, half of it for real data.
 
   kBody,                 ///< Work of the computations that the op runs.
   kBodyPerTrip,          ///< kBody per loop iteration.

@@ -135,6 +135,7 @@ class Reader {
     op.flops = count.flops;
     const OpKind* kind = find_kind(Vocabulary::kHlo, one.opcode);
     op.type = type_of(one, kind == nullptr ? StateKind::kNone : kind->state, count, op_name);
+    if (count.unknown) uncounted_.insert(op.type);
     op.group = scope_of(op_name);
     op.phase = op_name.find("transpose(") != std::string_view::npos ? Phase::kBackward : Phase::kForward;
     op.view = kind != nullptr && kind->view;
@@ -177,7 +178,7 @@ class Reader {
     if (work_.loops_once() > 0)
       meta["notes"] = nlohmann::json::array(
           {fmt::format("{} loops of unknown length count as one iteration each", work_.loops_once())});
-    if (!work_.uncounted().empty()) meta["uncounted"] = work_.uncounted();
+    if (!uncounted_.empty()) meta["uncounted"] = uncounted_;
     return meta;
   }
 
@@ -189,6 +190,7 @@ class Reader {
   std::size_t line_ = 0, leaves_ = 0;
   bool training_ = false;
   std::set<std::int64_t> aliased_;
+  std::set<std::string> uncounted_;  // Types of ops with work that no rule counts, inside a body too.
   std::unordered_map<std::string_view, std::vector<EdgeSpec>> values_;
   std::vector<OpSpec> ops_;
 };

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -19,13 +21,15 @@ constexpr std::int64_t kMaxPairs = 1 << 22;  // Limit of positions that are enum
 using capped::plus;
 using capped::times;
 
+/// The tensor of a shape; of a tuple its first one.
+const TensorSpec& first_tensor(const HloShape& shape) {
+  return shape.tuple && !shape.parts.empty() ? first_tensor(shape.parts[0]) : shape.tensor;
+}
 std::int64_t elements(const HloShape& shape) {
-  if (shape.tuple) return shape.parts.empty() ? 0 : elements(shape.parts[0]);
-  return capped::elements(shape.tensor.shape);
+  return shape.tuple && shape.parts.empty() ? 0 : capped::elements(first_tensor(shape).shape);
 }
 bool floating(const HloShape& shape) {
-  if (shape.tuple) return !shape.parts.empty() && floating(shape.parts[0]);
-  return is_floating(shape.tensor.dtype);
+  return !(shape.tuple && shape.parts.empty()) && is_floating(first_tensor(shape).dtype);
 }
 
 /// A window list such as "3x3"; `otherwise` for each axis if it is missing.
@@ -63,15 +67,21 @@ struct Axis {
   }
 };
 
-std::int64_t convolution(const HloInstruction& one, const HloShape& input, const HloShape& kernel) {
+/// The roles of three tensors in a convolution, each by the labels of its dimensions ("b01f"). In a gradient
+/// the result is the input or the kernel of the forward pass, which the labels and the window describe.
+struct Convolved {
+  const TensorSpec &input, &kernel, &output;
+};
+
+std::int64_t convolution(const HloInstruction& one, const Convolved& of) {
   const std::string_view labels = one.attribute("dim_labels"), window = one.attribute("window");
   const std::size_t under = labels.find('_'), arrow = labels.find("->");
   if (under == std::string_view::npos || arrow == std::string_view::npos || arrow < under) return 0;
   const std::string_view in = labels.substr(0, under), weights = labels.substr(under + 1, arrow - under - 1),
                          out = labels.substr(arrow + 2);
-  const auto size = [](const HloShape& shape, std::string_view names, char name) -> std::int64_t {
+  const auto size = [](const TensorSpec& tensor, std::string_view names, char name) -> std::int64_t {
     const std::size_t at = names.find(name);
-    return at < shape.tensor.shape.size() ? shape.tensor.shape[at] : 1;
+    return at < tensor.shape.size() ? tensor.shape[at] : 1;
   };
   const std::size_t axes = in.size() < 2 ? 0 : in.size() - 2;
   const auto stride = window_list(window, "stride", axes, 1),
@@ -90,15 +100,53 @@ std::int64_t convolution(const HloInstruction& one, const HloShape& input, const
     }
     return low;
   }();
+  // The batch of the output and the features of the kernel are those of one group.
   std::int64_t work = times(
-      2, times(size(one.shape, out, 'b'), times(size(kernel, weights, 'i'), size(one.shape, out, 'f'))));
+      2, times(size(of.output, out, 'b'), times(size(of.kernel, weights, 'i'), size(of.output, out, 'f'))));
   for (std::size_t k = 0; k < axes && k < 10; ++k) {
     const char name = static_cast<char>('0' + k);
-    work = times(work, Axis{size(input, in, name), size(kernel, weights, name), size(one.shape, out, name),
-                            stride[k], pads[k], before[k], inside[k]}
+    work = times(work, Axis{size(of.input, in, name), size(of.kernel, weights, name),
+                            size(of.output, out, name), stride[k], pads[k], before[k], inside[k]}
                            .pairs());
   }
   return work;
+}
+
+/// The value behind KEY in a backend_config: JSON, or JSON in a string with escaped quotes. Empty if absent.
+std::string_view configured(std::string_view config, std::string_view key) {
+  for (std::size_t at = 0; (at = config.find(key, at)) != std::string_view::npos; at += key.size()) {
+    std::string_view rest = config.substr(at + key.size());
+    if (at == 0 || config[at - 1] != '"' || rest.empty() || (rest[0] != '"' && rest[0] != '\\')) continue;
+    rest.remove_prefix(std::min(rest.find(':'), rest.size() - 1) + 1);
+    rest.remove_prefix(std::min(rest.find_first_not_of(" \\\""), rest.size()));
+    return rest.substr(0, rest.find_first_of(rest.starts_with('[') ? "]" : ",}\"\\"));
+  }
+  return {};
+}
+
+/// The product of the sizes of the named dimensions.
+std::int64_t sizes_of(const TensorSpec& tensor, const std::vector<std::int64_t>& dimensions) {
+  std::int64_t product = 1;
+  for (const std::int64_t axis : dimensions)
+    if (axis >= 0 && static_cast<std::size_t>(axis) < tensor.shape.size())
+      product = times(product, tensor.shape[static_cast<std::size_t>(axis)]);
+  return product;
+}
+
+/// Scores of a fused attention from its config: [batch, heads, length, total length].
+std::int64_t scores_of(std::string_view config) {
+  const std::size_t at = config.find("intermediate_tensor_shape");
+  if (at == std::string_view::npos) return 0;
+  std::int64_t scores = 1;
+  for (const std::int64_t size : hlo_numbers(configured(config.substr(at), "dimensions")))
+    scores = times(scores, size);
+  return scores;
+}
+
+/// Work of the epilogue of a product or convolution, per element of its result: "BIAS_GELU_AUX" is 13.
+std::int64_t epilogue(std::string_view name) {
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  return (has("BIAS") ? 1 : 0) + (has("RELU") ? 1 : 0) + (has("GELU") ? 12 : 0) + (has("SILU") ? 5 : 0);
 }
 
 std::int64_t window_area(const HloInstruction& one, std::int64_t outputs) {
@@ -106,6 +154,117 @@ std::int64_t window_area(const HloInstruction& one, std::int64_t outputs) {
   for (const std::int64_t size : window_list(one.attribute("window"), "size", outputs == 0 ? 0 : 8, 1))
     area = times(area, size);
   return area;
+}
+
+/// "dot", or "custom-call:TARGET".
+std::string kind_name(const HloInstruction& one) {
+  std::string name{one.opcode};
+  const std::string_view target = one.attribute("custom_call_target");
+  if (one.opcode == "custom-call" && target.size() > 2)
+    name.append(":").append(target.substr(1, target.size() - 2));
+  return name;
+}
+const OpKind* kind_of(const HloInstruction& one) { return find_kind(Vocabulary::kHlo, kind_name(one)); }
+
+/// Smallest number of operands of a formula of linear_algebra().
+std::size_t inputs_of(Formula formula) {
+  if (formula == Formula::kFusedAttention || formula == Formula::kFusedAttentionGradient) return 3;
+  return formula == Formula::kFactorisation || formula == Formula::kFourier ? 1 : 2;
+}
+
+/// A product: of an instruction whose attributes name the contracted dimensions, or of a custom call whose
+/// config does.
+std::optional<std::int64_t> contraction(const HloInstruction& one, const WorkRule& rule,
+                                        const std::vector<const TensorSpec*>& read) {
+  const std::int64_t n = elements(one.shape);
+  const TensorSpec& left = *read[0];
+  if (rule.formula == Formula::kContraction)
+    return times(times(2, n), sizes_of(left, hlo_numbers(one.attribute("lhs_contracting_dims"))));
+  const std::string_view config = one.attribute("backend_config");
+  const bool call = rule.formula == Formula::kContractionInConfig;
+  auto contracted = hlo_numbers(call ? configured(config, "lhs_contracting_dimensions")
+                                     : one.attribute("lhs_contracting_dims"));
+  const auto ragged =
+      hlo_numbers(call ? configured(config, "lhs_ragged_dimensions") : one.attribute("lhs_ragged_dims"));
+  if (call && contracted.empty() && config.find("onednn") != std::string_view::npos) {
+    const auto rank = static_cast<std::int64_t>(left.shape.size());
+    contracted = {rank - (configured(config, "transpose_a") == "true" ? 2 : 1)};
+  }
+  if (contracted.empty()) return std::nullopt;
+  const bool parted = !ragged.empty() && std::ranges::find(contracted, ragged[0]) != contracted.end();
+  const std::int64_t groups = parted && read.size() > 2 ? capped::elements(read.back()->shape) : 1;
+  std::int64_t each = times(2, sizes_of(left, contracted)) / std::max<std::int64_t>(groups, 1);
+  if (call) each = plus(each, epilogue(configured(config, "epilogue")));
+  if (configured(config, "beta").find_first_of("123456789") != std::string_view::npos) each = plus(each, 1);
+  return times(n, each);
+}
+
+/// Convolutions of one instruction or custom call. In a custom call that makes a gradient, labels and window
+/// are those of the forward pass.
+std::int64_t convolution(const HloInstruction& one, Formula formula,
+                         const std::vector<const TensorSpec*>& read) {
+  const TensorSpec& made = first_tensor(one.shape);
+  const std::string_view config = one.attribute("backend_config");
+  if (formula == Formula::kConvolutionInputGradient) return convolution(one, {made, *read[1], *read[0]});
+  if (formula == Formula::kConvolutionFilterGradient) return convolution(one, {*read[0], made, *read[1]});
+  std::int64_t work = convolution(one, {*read[0], *read[1], made});
+  if (work == 0 && one.opcode == "custom-call" && !made.shape.empty())  // oneDNN: channels are last.
+    work = times(2, times(capped::elements(made.shape),
+                          capped::elements(read[1]->shape) / std::max<std::int64_t>(made.shape.back(), 1)));
+  if (one.opcode != "custom-call" || read.size() < 3) return work;
+  const std::string_view active = configured(config, "activation_mode");  // After the bias, operand 2.
+  return plus(work, times(elements(one.shape), active.empty() || active == "kNone" ? 1 : 2));
+}
+
+/// Work of products, convolutions, attention and factorisations; nothing if the text lacks what they need.
+std::optional<std::int64_t> linear_algebra(const HloInstruction& one, const WorkRule& rule,
+                                           const std::vector<const TensorSpec*>& read) {
+  const auto last = [&](std::size_t k) { return read[k]->shape.empty() ? 1 : read[k]->shape.back(); };
+  std::vector<const TensorSpec*> matrices;  // Older calls of LAPACK pass sizes first.
+  std::ranges::copy_if(read, std::back_inserter(matrices),
+                       [](const TensorSpec* tensor) { return tensor->shape.size() > 1; });
+  switch (rule.formula) {
+    case Formula::kConvolution:
+    case Formula::kConvolutionInputGradient:
+    case Formula::kConvolutionFilterGradient:
+      return convolution(one, rule.formula, read);
+    case Formula::kFusedAttention:
+    case Formula::kFusedAttentionGradient: {
+      const std::int64_t scores = scores_of(one.attribute("backend_config")), key = last(0), value = last(2);
+      if (scores == 0) return std::nullopt;
+      if (rule.formula == Formula::kFusedAttention) return times(scores, plus(times(2, plus(key, value)), 5));
+      return times(scores, plus(times(2, plus(times(3, key), times(2, value))), 4));
+    }
+    case Formula::kFactorisation: {
+      if (matrices.empty()) return std::nullopt;
+      const auto& shape = matrices[0]->shape;
+      const std::int64_t rows = shape[shape.size() - 2], columns = shape.back();
+      const std::int64_t k = std::min(rows, columns), l = std::max(rows, columns);
+      const std::int64_t count = k == 0 ? 0 : capped::elements(shape) / times(rows, columns);
+      return times(count,
+                   times(rule.amount, times(times(k, k), std::max<std::int64_t>(times(3, l) - k, 0))) / 6);
+    }
+    case Formula::kTriangularSolve:
+      if (matrices.size() < 2) return std::nullopt;
+      return times(capped::elements(matrices[1]->shape), matrices[0]->shape.back());
+    case Formula::kFourier: {
+      std::int64_t length = 1;
+      for (const std::int64_t size : hlo_numbers(one.attribute("fft_length"))) length = times(length, size);
+      const bool real = one.attribute("fft_type").find("RFFT") != std::string_view::npos;
+      const std::int64_t n = std::max(elements(one.shape), capped::elements(read[0]->shape));
+      const double each =
+          (real ? 2.5 : 5) * std::log2(static_cast<double>(std::max<std::int64_t>(length, 1)));
+      return static_cast<std::int64_t>(std::min(each * static_cast<double>(n), 1e18));
+    }
+    default:
+      return contraction(one, rule, read);
+  }
+}
+
+void include(HloWork::Count& sum, const HloWork::Count& one) {
+  sum.dot = sum.dot || one.dot;
+  sum.convolution = sum.convolution || one.convolution;
+  sum.unknown = sum.unknown || one.unknown;
 }
 
 }  // namespace
@@ -133,7 +292,7 @@ Result<HloWork::Count> HloWork::body(std::string_view name, std::size_t line) {
   for (const HloInstruction& one : text_.computations[it->second].instructions) {
     EMPLACE_TRY_ASSIGN(const auto count, of(text_.computations[it->second], one));
     sum.flops = plus(sum.flops, count.flops);
-    sum.dot = sum.dot || count.dot, sum.convolution = sum.convolution || count.convolution;
+    include(sum, count);
   }
   --depth_;
   states_[it->second] = State::kDone;
@@ -152,7 +311,7 @@ Result<HloWork::Count> HloWork::bodies(const HloInstruction& one) {
     for (const std::string_view name : hlo_names(value)) {
       EMPLACE_TRY_ASSIGN(const auto count, body(name, one.line));
       sum.flops = branches ? std::max(sum.flops, count.flops) : plus(sum.flops, count.flops);
-      sum.dot = sum.dot || count.dot, sum.convolution = sum.convolution || count.convolution;
+      include(sum, count);
     }
   }
   return sum;
@@ -161,62 +320,62 @@ Result<HloWork::Count> HloWork::bodies(const HloInstruction& one) {
 Result<HloWork::Count> HloWork::of(const HloComputation& in, const HloInstruction& one) {
   auto count = bodies(one);
   if (!count) return count;
-  EMPLACE_TRY_ASSIGN(count->flops, this->own(in, one, count->flops));
-  count->dot = count->dot || one.opcode == "dot";
-  count->convolution = count->convolution || one.opcode == "convolution";
+  EMPLACE_TRY_ASSIGN(const auto work, own(in, one, count->flops));
+  count->flops = work.value_or(0);
+  count->unknown = count->unknown || !work;
+  const OpKind* kind = kind_of(one);
+  count->dot = count->dot || (kind != nullptr && kind->op_class == OpClass::kMatmul);
+  count->convolution = count->convolution || (kind != nullptr && kind->op_class == OpClass::kConv);
   return count;
 }
 
-/// Work of the instruction itself, given the work `applied` of its bodies run once.
-Result<std::int64_t> HloWork::own(const HloComputation& in, const HloInstruction& one, std::int64_t applied) {
+/// Work of the instruction itself, given the work `applied` of its bodies run once; nothing if no rule knows.
+Result<std::optional<std::int64_t>> HloWork::own(const HloComputation& in, const HloInstruction& one,
+                                                 std::int64_t applied) {
   std::vector<const HloShape*> operands;
   for (const std::string_view name : one.operands) {
     const auto it = in.by_name.find(name);
     if (it == in.by_name.end()) return fail(one.line, "reads " + in_quotes(name) + ", which does not exist");
     operands.push_back(&in.instructions[it->second].shape);
   }
-  const std::string_view opcode = one.opcode;
   const std::int64_t n = elements(one.shape), first = operands.empty() ? 0 : elements(*operands[0]);
-  std::string_view target =
-      opcode == "custom-call" ? one.attribute("custom_call_target") : std::string_view{};
-  if (target.size() > 1) target = target.substr(1, target.size() - 2);
-  const OpKind* kind = opcode == "custom-call"
-                           ? find_kind(Vocabulary::kHlo, "custom-call:" + std::string{target})
-                           : find_kind(Vocabulary::kHlo, opcode);
+  const OpKind* kind = kind_of(one);
   const WorkRule rule = kind == nullptr ? WorkRule{} : kind->work;
   if (const auto work = work_of_elements(rule, n, operands.size(), [&](std::size_t) { return first; }))
-    return floating(one.shape) ? *work : 0;
+    return std::optional{floating(one.shape) ? *work : 0};
   switch (rule.formula) {
-    case Formula::kContraction: {
-      std::int64_t work = times(2, n);
-      for (const std::int64_t axis : hlo_numbers(one.attribute("lhs_contracting_dims")))
-        if (!operands.empty() && axis >= 0 &&
-            static_cast<std::size_t>(axis) < operands[0]->tensor.shape.size())
-          work = times(work, operands[0]->tensor.shape[static_cast<std::size_t>(axis)]);
-      return work;
-    }
-    case Formula::kConvolution: {
-      if (operands.size() < 2) return fail(one.line, "is a convolution without a kernel");
-      const auto groups = hlo_numbers(one.attribute("batch_group_count"));
-      return convolution(one, *operands[0], *operands[1]) / (groups.empty() || groups[0] < 1 ? 1 : groups[0]);
+    case Formula::kContraction:
+    case Formula::kRaggedContraction:
+    case Formula::kContractionInConfig:
+    case Formula::kConvolution:
+    case Formula::kConvolutionInputGradient:
+    case Formula::kConvolutionFilterGradient:
+    case Formula::kFusedAttention:
+    case Formula::kFusedAttentionGradient:
+    case Formula::kFactorisation:
+    case Formula::kTriangularSolve:
+    case Formula::kFourier: {
+      std::vector<const TensorSpec*> read;
+      for (const HloShape* shape : operands) read.push_back(&first_tensor(*shape));
+      if (read.size() < inputs_of(rule.formula)) return fail(one.line, "has too few operands");
+      return linear_algebra(one, rule, read);
     }
     case Formula::kBody:
-      return applied;
+      return std::optional{applied};
     case Formula::kBodyPerTrip:
-      return times(applied, trips(one));
+      return std::optional{times(applied, trips(one))};
     case Formula::kBodyPerReduced:
-      return times(std::max<std::int64_t>(first - n, 0), applied);
+      return std::optional{times(std::max<std::int64_t>(first - n, 0), applied)};
     case Formula::kBodyPerWindow:
-      return times(times(n, window_area(one, n)), applied);
+      return std::optional{times(times(n, window_area(one, n)), applied)};
     case Formula::kBodyPerWindowOfInput:
-      return times(times(first, window_area(one, n)), applied);
+      return std::optional{times(times(first, window_area(one, n)), applied)};
     case Formula::kBodyPerUpdate:
-      return times(operands.empty() ? 0 : elements(*operands.back()), applied);
+      return std::optional{times(operands.empty() ? 0 : elements(*operands.back()), applied)};
     case Formula::kBodyPerOutput:
-      return times(n, applied);
+      return std::optional{times(n, applied)};
     default:
-      uncounted_.insert("hlo::" + std::string{opcode} + (target.empty() ? "" : ":" + std::string{target}));
-      return 0;
+      return std::optional<std::int64_t>{};
   }
 }
 
