@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/text/words.h"
@@ -27,35 +28,50 @@ bool feeds_norm(const OpGraph& graph, OpId conv) {
   return false;
 }
 
+/// [ops] Whether the reader knows that the op's weights hold a batch norm.
+std::vector<bool> known_folded(const OpGraph& graph) {
+  std::vector<bool> folded(graph.num_ops());
+  const auto meta = nlohmann::json::parse(graph.meta_json(), nullptr, false);
+  if (!meta.is_object() || !meta.contains("folded_norms")) return folded;
+  for (const auto& op : meta["folded_norms"])
+    if (op.is_number_unsigned() && op.get<std::size_t>() < folded.size())
+      folded[op.get<std::size_t>()] = true;
+  return folded;
+}
+
+/// Returns whether a convolution has a bias that the exporter made.
+bool has_made_bias(const OpGraph& graph, OpId op) {
+  const auto inputs = graph.inputs(op);
+  if (graph.type_name(op) != "Conv" || inputs.size() < 3 || graph.shape(inputs[2]).size() != 1) return false;
+  const OpId weight = graph.producer(inputs[1]), bias = graph.producer(inputs[2]);
+  return graph.type_name(weight) == "Parameter" && graph.type_name(bias) == "Parameter" &&
+         is_made(graph.name(weight), graph.name(bias)) && !feeds_norm(graph, op);
+}
+
 }  // namespace
 
 std::optional<std::string> folded_norms(const OpGraph& forward) {
-  std::size_t convolutions = 0, folded = 0;
+  const std::vector<bool> known = known_folded(forward);
+  std::size_t folding = 0, folded = 0;
   std::int64_t channels = 0;
   double flops = 0;
   std::string_view example;
   for (const OpId op : forward.topological_order()) {
-    if (forward.type_name(op) != "Conv") continue;
-    ++convolutions;
-    const auto inputs = forward.inputs(op);
-    if (inputs.size() < 3 || forward.num_outputs(op) == 0 || forward.shape(inputs[2]).size() != 1) continue;
-    const OpId weight = forward.producer(inputs[1]), bias = forward.producer(inputs[2]);
-    if (forward.type_name(weight) != "Parameter" || forward.type_name(bias) != "Parameter") continue;
-    if (!is_made(forward.name(weight), forward.name(bias)) || feeds_norm(forward, op)) continue;
-    if (folded++ == 0) example = forward.name(bias);
-    const std::int64_t bytes = element_bytes(forward.dtype(inputs[2]));
-    channels += forward.bytes(inputs[2]) / bytes;
+    const std::string_view type = forward.type_name(op);
+    if (type != "Conv" && type != "ConvTranspose" && type != "Gemm") continue;
+    if (type != "Gemm" || known[index(op)]) ++folding;
+    if (forward.num_outputs(op) == 0 || (!known[index(op)] && !has_made_bias(forward, op))) continue;
+    if (folded++ == 0) example = forward.name(op);
     const TensorId made = forward.first_output(op);
-    const std::int64_t elements = forward.bytes(made) / element_bytes(forward.dtype(made));
-    flops += static_cast<double>(kNormFlops * elements);
+    if (forward.shape(made).size() > 1) channels += forward.shape(made)[1];
+    flops += static_cast<double>(kNormFlops * (forward.bytes(made) / element_bytes(forward.dtype(made))));
   }
   if (folded == 0) return std::nullopt;
   return fmt::format(
-      "training: {} of {} convolutions have a bias that belongs to no module ('{}'): the exporter folded "
-      "batch "
-      "norms into them. A step of the original also has these norms: {} more channels with scale, running "
-      "mean and variance, and {:.3g} GFLOP; export in training mode without constant folding",
-      folded, convolutions, printable(example, 60), channels, flops / 1e9);
+      "training: the exporter folded batch norms into {} of {} convolutions and products (such as '{}'). A "
+      "step of the original also has these norms: {} more channels with scale, running mean and variance, "
+      "and {:.3g} GFLOP; export in training mode without constant folding, with dynamo=False",
+      folded, folding, printable(example, 60), channels, flops / 1e9);
 }
 
 }  // namespace emplace::training

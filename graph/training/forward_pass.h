@@ -60,8 +60,8 @@ std::vector<bool> needed(const OpGraph& graph, const ForwardPass& pass, const st
 /// Returns whether a kind's floating-point output has a zero or undefined gradient.
 bool stops_gradients(std::string_view type);
 
-/// Describes in a sentence what is missing from a step because an exporter folded batch norms into the
-/// weights of convolutions; nothing if there seem to be none. The evidence is a convolution whose bias has no
+/// Describes in a sentence what is missing from a step because an exporter folded batch norms into weights;
+/// nothing if there seem to be none. The evidence is meta.folded_norms, or a convolution whose bias has no
 /// module name that matches its weight's ("conv1.weight" with "onnx::Conv_124", or both numbered), because
 /// exporters keep the names of unchanged weights. Pure; any thread.
 std::optional<std::string> folded_norms(const OpGraph& graph);

@@ -16,8 +16,8 @@ constexpr double kFarthest = 9e15;  // Integers up to this value are exact doubl
 std::optional<Rule> rule_of(std::string_view type) {
   static const auto kRules = [] {
     std::unordered_map<std::string_view, Rule> all;
-    for (const auto table : {unary_rules(), operand_rules(), product_rules(), image_rules(), norm_rules(),
-                             reduction_rules(), shape_rules(), cut_rules(), lookup_rules()}) {
+    for (const auto table : {unary_rules(), operand_rules(), product_rules(), fused_rules(), image_rules(),
+                             norm_rules(), reduction_rules(), shape_rules(), cut_rules(), lookup_rules()}) {
       for (const NamedRule& named : table) all.emplace(named.type, named.rule);
     }
     return all;

@@ -40,6 +40,7 @@ struct NamedRule {
 std::span<const NamedRule> unary_rules();
 std::span<const NamedRule> operand_rules();
 std::span<const NamedRule> product_rules();
+std::span<const NamedRule> fused_rules();
 std::span<const NamedRule> image_rules();
 std::span<const NamedRule> norm_rules();
 std::span<const NamedRule> reduction_rules();

@@ -217,7 +217,7 @@ class Step {
   std::string meta(const std::vector<std::string>& notes) const {
     json meta = json::parse(forward_.meta_json(), nullptr, false);
     if (!meta.is_object()) meta = json::object();
-    meta.erase("outputs");  // Outputs are listed by op number of the forward pass.
+    for (const char* key : {"outputs", "folded_norms"}) meta.erase(key);  // Op numbers of the forward pass.
     meta["kind"] = "training";
     meta["optimizer"] = word_of(optimizer_);
     if (!meta.contains("notes") || !meta["notes"].is_array()) meta["notes"] = json::array();

@@ -14,6 +14,7 @@
 
 #include "base/text/words.h"
 #include "graph/formats/onnx/onnx_model.h"
+#include "graph/formats/onnx/onnx_origins.h"
 #include "graph/formats/onnx/onnx_types.h"
 
 namespace emplace {
@@ -33,10 +34,15 @@ struct Approximations {
 
 class Reader {
  public:
-  Reader(onnx::ModelProto& model, std::string_view where, const OpenDims& dims)
-      : graph_{*model.mutable_graph()}, model_{model}, where_{where}, symbols_{dims} {}
+  Reader(onnx::ModelProto& model, std::span<const std::byte> file, std::string_view where,
+         const OpenDims& dims)
+      : graph_{*model.mutable_graph()}, model_{model}, file_{file}, where_{where}, symbols_{dims} {}
 
   Result<OpGraph> read() {
+    if (std::string note = separate_merged_weights(graph_); !note.empty())
+      weight_notes_.push_back(std::move(note));
+    EMPLACE_TRY_ASSIGN(auto others, weight_notes(graph_, file_, where_));
+    weight_notes_.insert(weight_notes_.end(), others.begin(), others.end());
     for (const auto step : {&Reader::size_inputs, &Reader::infer, &Reader::add_inputs,
                             &Reader::add_initializers, &Reader::number_nodes, &Reader::add_nodes}) {
       EMPLACE_TRY((this->*step)());
@@ -267,6 +273,7 @@ class Reader {
     const bool constant = kind != nullptr && kind->state == StateKind::kConstant;
     if ((constant || is_made_weight(node)) && !op.outputs.empty()) return state_op(node, std::move(op));
     op.type = kind_of(node);
+    if (holds_folded_norm(node)) folded_norms_.push_back(builder_.size());
     op.view = is_view(node);
     json attributes = attributes_of(node);
     if (op.view) attributes["view"] = true;
@@ -318,7 +325,10 @@ class Reader {
       if (body->unknown_work) approximations_.uncounted.insert(op.type);
       if (op.type == "If") ++approximations_.branches;
       if (op.type != "If") ++approximations_.loops;
-      if (op.type != "If" && !body->iterations) ++approximations_.loops_once;
+      if (op.type != "If" && !body->iterations) {
+        ++approximations_.loops_once;
+        approximations_.uncounted.insert(op.type);
+      }
       return;
     }
     const auto flops = node_flops(node, attributes, types_);
@@ -327,7 +337,7 @@ class Reader {
   }
 
   std::string meta() const {
-    json notes = json::array(), outputs = json::array();
+    json notes = weight_notes_, outputs = json::array();
     const auto note = [&](std::string_view what, std::size_t count, std::string_view meaning) {
       if (count > 0) notes.push_back(fmt::format("{}: {}; {}", what, count, meaning));
     };
@@ -339,21 +349,25 @@ class Reader {
     for (const auto& output : graph_.output())
       if (const auto edge = source_.find(output.name()); edge != source_.end())
         outputs.push_back({edge->second.op, edge->second.output});
-    return json{{"kind", "inference"},
-                {"opset", opset_of(model_)},
-                {"notes", std::move(notes)},
-                {"outputs", std::move(outputs)},
-                {"uncounted", approximations_.uncounted}}
-        .dump(-1, ' ', false, json::error_handler_t::replace);
+    json meta{{"kind", "inference"},
+              {"opset", opset_of(model_)},
+              {"notes", std::move(notes)},
+              {"outputs", std::move(outputs)},
+              {"uncounted", approximations_.uncounted}};
+    if (!folded_norms_.empty()) meta["folded_norms"] = folded_norms_;
+    return meta.dump(-1, ' ', false, json::error_handler_t::replace);
   }
 
   onnx::GraphProto& graph_;
   onnx::ModelProto& model_;
+  const std::span<const std::byte> file_;
   const std::string_view where_;
   Symbols symbols_;
   Types types_{symbols_, opset_of(model_), where_};
   OpGraphBuilder builder_;
   Approximations approximations_;
+  std::vector<std::string> weight_notes_;
+  std::vector<std::size_t> folded_norms_;  // Ops whose weights hold a batch norm.
   bool holds_weights_ = false;
   std::unordered_set<std::string_view> is_initializer_;
   std::unordered_map<std::string, EdgeSpec> source_;  // [tensor name] Producer and output index.
@@ -396,7 +410,7 @@ Result<OpGraph> parse_onnx(std::span<const std::byte> bytes, std::string_view wh
   onnx::ModelProto model;
   EMPLACE_TRY(parse_model(bytes, where, model));
   EMPLACE_TRY(inline_functions(model, where));
-  return Reader{model, where, dims}.read();
+  return Reader{model, bytes, where, dims}.read();
 }
 
 }  // namespace emplace

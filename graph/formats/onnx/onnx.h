@@ -27,8 +27,9 @@ bool looks_like_onnx(std::span<const std::byte> bytes);
 ///
 /// Weights become `Parameter` ops of their size, wherever their data is: no other file is opened. Shapes come
 /// from the file, else from inference. Calls of the model's functions are inlined; `If`, `Loop` and `Scan`
-/// become one op each, which reads what its bodies read. Op kinds without a flops rule are listed in
-/// meta.uncounted.
+/// become one op each, which reads what its bodies read. Op kinds without a flops rule, and loops of unknown
+/// length, are listed in meta.uncounted; ops whose weights hold a batch norm, by number in meta.folded_norms.
+/// Weights that only the exporter merged are parameters of their own (onnx_origins.h).
 ///
 /// Errors (kInvalid, one line): not an ONNX model, or truncated; open dimensions without a size in `dims`
 /// (all are listed); a tensor without producer or without a static shape; contradictory shapes; external data

@@ -74,6 +74,30 @@ void convolve(Inference& op, const Shape& x) {
   if (window) slide(op, x, *window, {x[0], (*w)[0]});
 }
 
+/// The com.microsoft convolution of x [batch, spatial…, channels] with weights [out, in / groups, kernel…].
+template <std::size_t weights, bool always_last>
+void convolve_last(Inference& op, const Shape& x) {
+  const Shape* w = op.shape(weights);
+  if (!always_last && op.number("channels_last", 0) == 0) return convolve<weights>(op, x);
+  if (w == nullptr || x.size() < 3 || x.size() != w->size()) return;
+  const auto window = window_of(op, {w->begin() + 2, w->end()});
+  Shape first{x[0], x.back()};
+  first.insert(first.end(), x.begin() + 1, x.end() - 1);
+  if (!window) return;
+  slide(op, first, *window, {x[0]});
+  if (Value* out = op.output(0); out != nullptr && out->shape && op.rejection().empty())
+    out->shape->push_back((*w)[0]);
+}
+
+/// A convolution at shifted positions has one result per position of its offsets, input 2.
+void deformed(Inference& op, const Shape& x) {
+  const Shape *w = op.shape(1), *offsets = op.shape(2);
+  if (w == nullptr || offsets == nullptr || w->empty() || offsets->size() < 3 || x.empty()) return;
+  Shape out{x[0], (*w)[0]};
+  out.insert(out.end(), offsets->begin() + 2, offsets->end());
+  op.set(0, std::move(out));
+}
+
 void conv_transpose(Inference& op, const Shape& x) {
   const Shape* w = op.shape(1);
   if (w == nullptr || x.size() < 3 || x.size() != w->size()) return;
@@ -171,6 +195,9 @@ constexpr RuleRow kWindowRules[]{
     {"Conv com.microsoft::FusedConv", 2, convolve<1>},
     {"ConvInteger", 2, convolve<1>, always<Proto::INT32>},
     {"QLinearConv", 8, convolve<3>, as_input<7>},
+    {"com.microsoft::QLinearConv", 8, convolve_last<3, false>, as_input<7>},
+    {"com.microsoft::NhwcConv com.microsoft::NhwcFusedConv", 2, convolve_last<1, true>},
+    {"DeformConv", 3, deformed},
     {"ConvTranspose", 2, conv_transpose},
     {"MaxPool AveragePool LpPool com.microsoft::QLinearAveragePool", 1, pool},
     {"GlobalAveragePool GlobalMaxPool GlobalLpPool com.microsoft::QLinearGlobalAveragePool", 1, global_pool},
