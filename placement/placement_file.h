@@ -45,7 +45,7 @@ Result<NamedPlacement> load_named_placement(const std::filesystem::path& path, c
 /// The devices that a placement file lists. Errors: kIo; kInvalid if it is not a placement file.
 Result<std::vector<std::string>> placement_devices(const std::filesystem::path& path);
 
-/// The method that a placement file says it is from; empty: none. Errors: as placement_devices().
+/// The method that a placement file names; empty: none. Errors: as placement_devices().
 Result<std::string> placement_method(const std::filesystem::path& path);
 
 /// Errors: kIo; kInvalid if it is not a placement file, is for another graph (by hash), names an unknown

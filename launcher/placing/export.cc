@@ -84,11 +84,13 @@ class Export final : public Command {
                    "(default: none)")
         .option("--reserve", inputs_.reserve,
                 "Placement: memory kept free per device, e.g. 10% or 2GiB (default: 0%)")
-        .option("--rules", inputs_.rules, "Placement: rules file that device maps and stages obey (default: none)")
+        .option("--rules", inputs_.rules,
+                "Placement: rules file that device maps and stages obey (default: none)")
         .option("--dispatch", inputs_.dispatch,
                 "Placement: order in which a device runs ready ops: program or fifo")
         .option("--stages", stages_,
-                "Placement, pipelining, vllm and deepspeed: number of stages (default: as many as GPUs are in use)")
+                "Placement, pipelining, vllm and deepspeed: number of stages (default: as many as GPUs are "
+                "in use)")
         .option("--applied", applied_,
                 "Placement: also write the placement as exported, after lossy moves; needs --devices")
         .option("--modules", modules_,
@@ -164,8 +166,9 @@ std::string description(const PlacementFile& file, const interop::ExportedPlacem
 
 Result<PlacementFile> Export::open_placement() const {
   if (devices_.empty()) {
-    for (const auto& [option, given] :
-         {std::pair{"--reserve", !inputs_.reserve.empty()}, {"--rules", !inputs_.rules.empty()}, {"--stages", stages_ > 0}})
+    for (const auto& [option, given] : {std::pair{"--reserve", !inputs_.reserve.empty()},
+                                        {"--rules", !inputs_.rules.empty()},
+                                        {"--stages", stages_ > 0}})
       if (given) return invalid(option, "needs the machine", "add --devices");
   }
   EMPLACE_TRY_ASSIGN(auto graph, open_graph(graph_, inputs_.reading));
@@ -235,7 +238,7 @@ Result<Unit> Export::write_applied(const PlacementFile& file, const Placement& a
 
 Json Export::json_of(const PlacementFile& file, const interop::ExportedPlacement& made,
                      const std::optional<Costs>& costs) const {
-  Json json{{"placement", what_},           {"format", format_},           {"output", output_},
+  Json json{{"placement", what_},    {"format", format_},           {"output", output_},
             {"exact", made.exact()}, {"ops", file.graph.num_ops()}, {"moved_ops", made.moved_ops}};
   json["step_time_s"] = costs && costs->before.valid ? costs->before.step_time_s : kJsonNull;
   json["applied_step_time_s"] = costs && costs->after.valid ? costs->after.step_time_s : kJsonNull;
@@ -283,9 +286,10 @@ Result<ExitStatus> Export::export_placement_file(Console& console) {
   if (!applied_.empty() && devices_.empty()) return missing("--devices", "--applied needs it to measure");
   EMPLACE_TRY_ASSIGN(const auto file, open_placement());
   const fs::path graph_path = graph_file_of(graph_);
-  EMPLACE_TRY_ASSIGN(const auto graph_file, format_ == "onnx" || format_ == "submodels"
-                                                ? read_graph_file(graph_path)
-                                                : Result<Bytes>{Bytes{}});
+  EMPLACE_TRY_ASSIGN(const auto graph_file,
+                     format_ == "onnx" || format_ == "submodels" || format_ == "openvino"
+                         ? read_graph_file(graph_path)
+                         : Result<Bytes>{Bytes{}});
   EMPLACE_TRY_ASSIGN(const auto reading, inputs_.reading.options());
   EMPLACE_TRY_ASSIGN(auto modules, read_modules());
   EMPLACE_TRY_ASSIGN(auto simulated, simulation_of(file, console));

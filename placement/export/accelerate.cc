@@ -54,7 +54,8 @@ std::vector<DeviceId> choice_of(const PlacementExport& what, const std::vector<F
   return choice;
 }
 
-/// accelerate runs the model's own code on the GPU in use with the lowest number: what is tied to it is there.
+/// accelerate runs the model's own code on the GPU in use with the lowest number: what is tied to it is
+/// there.
 bool is_on_main(DeviceId main, std::span<const DeviceId> all, const std::vector<FrameworkDevice>& devices) {
   const FrameworkDevice& own = devices[index(main)];
   return std::all_of(all.begin(), all.end(), [&](DeviceId device) {
@@ -72,15 +73,14 @@ Result<ExportedPlacement> placement_accelerate(const PlacementExport& what) {
   std::vector<DeviceId> chosen = most_used(what, units, replacement);
   if (what.search != nullptr && !(what.keep_exact && applied(units, chosen) == what.placement)) {
     const auto main = units.main();
-    EMPLACE_TRY_ASSIGN(
-        chosen, what.search->place({.unit_of_op = units.unit_of_op(),
-                                    .units = units.size(),
-                                    .devices = choice_of(what, devices, replacement),
-                                    .runs =
-                                        [&](std::span<const DeviceId> all) {
-                                          return !main || is_on_main(all[*main], all, devices);
-                                        }},
-                                   chosen));
+    EMPLACE_TRY_ASSIGN(chosen, what.search->place({.unit_of_op = units.unit_of_op(),
+                                                   .units = units.size(),
+                                                   .devices = choice_of(what, devices, replacement),
+                                                   .runs =
+                                                       [&](std::span<const DeviceId> all) {
+                                                         return !main || is_on_main(all[*main], all, devices);
+                                                       }},
+                                                  chosen));
   }
   const auto entries = units.entries(chosen);
   const bool whole = entries.size() == 1 && entries.front().first.empty();

@@ -34,9 +34,9 @@ class ModuleSearch {
   /// bytes over it. Searches from `start` [units], among others. Deterministic.
   virtual Result<std::vector<DeviceId>> place(const ModuleChoice& choice,
                                               const std::vector<DeviceId>& start) = 0;
-  /// The stages whose slowest one takes the least time, so that each fits in the memory of its device; if none
-  /// do, with the least bytes over it. A device runs several stages only if there are fewer devices. Units are
-  /// in order of execution; at most one stage per unit. Deterministic.
+  /// The stages whose slowest one takes the least time, so that each fits in the memory of its device; if
+  /// none do, with the least bytes over it. A device runs several stages only if there are fewer devices.
+  /// Units are in order of execution; at most one stage per unit. Deterministic.
   virtual Result<std::vector<StagePlan>> cut(const ModuleChoice& choice, std::size_t stages) = 0;
 };
 

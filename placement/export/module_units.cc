@@ -14,10 +14,27 @@ std::string_view last_name(std::string_view name) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
+/// "lm_head.weight = embed.weight": a tensor that is another one.
+constexpr std::string_view kTie = " = ";
+
+std::vector<std::string> without_ties(std::vector<std::string> names) {
+  for (std::string& name : names) name.resize(std::min(name.size(), name.find(kTie)));
+  return names;
+}
+
 /// Whether a scope is one that a trace gives to what is outside of the model.
-bool is_outside(std::string_view scope) { return scope == "loss" || scope == "optimizer" || scope == "input"; }
+bool is_outside(std::string_view scope) {
+  return scope == "loss" || scope == "optimizer" || scope == "input";
+}
 
 }  // namespace
+
+ModuleUnits::ModuleUnits(const PlacementExport& what)
+    : graph_{what.graph}, names_{without_ties(what.modules)}, tree_{names_} {
+  for (const std::string& name : what.modules)
+    if (const std::size_t tie = name.find(kTie); tie != std::string::npos)
+      ties_of_.emplace(name.substr(0, tie), name.substr(tie + kTie.size()));
+}
 
 Result<ModuleUnits> ModuleUnits::make(const PlacementExport& what) {
   ModuleUnits units{what};
@@ -55,12 +72,13 @@ OpId ModuleUnits::leader(OpId op) const {
   return op;
 }
 
-/// The module of an op is its scope. A trace gives the model's own code the name of the model, and has scopes for
-/// what is no module. Another scope that the tree does not have is code of the model, unless it has weights.
+/// The module of an op is its scope. A trace gives the model's own code the name of the model, and has scopes
+/// for what is no module. Another scope that the tree does not have is code of the module around it, unless
+/// it has weights.
 Result<std::uint32_t> ModuleUnits::module_of(OpId op) {
   const std::string name = module_name(graph_.group_name(op));
   if (name == graph_.name() || is_outside(name)) return 0;
-  if (what_.modules.empty()) return add(name);
+  if (names_.empty()) return add(name);
   if (const auto known = tree_.find(name)) return add(*known);
   const auto inputs = graph_.inputs(op);
   if (is_weight(op) || std::any_of(inputs.begin(), inputs.end(),
@@ -68,6 +86,8 @@ Result<std::uint32_t> ModuleUnits::module_of(OpId op) {
     return invalid("--modules",
                    "has no module '" + printable(name, 80) + "', which " + quoted_op(graph_, op) + " is in",
                    "give the modules of the model that the graph was made from");
+  for (std::size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0; dot = name.rfind('.', dot - 1))
+    if (const auto known = tree_.find(name.substr(0, dot))) return add(*known);
   return 0;
 }
 
@@ -94,11 +114,23 @@ Result<Unit> ModuleUnits::find_modules() {
     modules_[module_[i]].own_state = true;
     any = any || module_[i] != 0;
   }
+  for (std::uint32_t i = 0; i < n; ++i) mark_tied(OpId{i});
   for (std::size_t m = modules_.size(); m-- > 0;) {
     modules_[m].stateful = modules_[m].stateful || modules_[m].own_state || !any;
     if (modules_[m].stateful) modules_[modules_[m].parent].stateful = true;
   }
   return Unit{};
+}
+
+/// A module that reads the weight of another one, which does not contain it, has that weight, too.
+void ModuleUnits::mark_tied(OpId weight) {
+  if (!is_weight(weight) || !may_be_tied(weight)) return;
+  for (const OpId reader : graph_.readers(weight)) {
+    const std::uint32_t module = module_[index(reader)];
+    std::uint32_t above = module_[index(weight)];
+    while (above != module && above != 0) above = modules_[above].parent;
+    if (graph_.phase(reader) == Phase::kForward && above != module) modules_[module].own_state = true;
+  }
 }
 
 /// Which modules are lists, and which are equal.
@@ -176,9 +208,9 @@ void ModuleUnits::split() {
       module.split = has_stateful_parts[0];
     } else if (has_stateful_parts[m]) {
       const bool element = modules_[module.parent].is_list;
-      module.split = element ? !module.joins && !module.own_state && module.has_repeats
-                             : (module.has_list && !module.joins_elements) ||
-                                   (!module.joins && !module.own_state);
+      module.split =
+          element ? !module.joins && !module.own_state && module.has_repeats
+                  : (module.has_list && !module.joins_elements) || (!module.joins && !module.own_state);
     }
     if (module.split && !module.own_state) continue;
     module.node = static_cast<std::uint32_t>(ties_.size());
@@ -197,8 +229,8 @@ void ModuleUnits::unite(std::uint32_t a, std::uint32_t b) {
   ties_[std::max(a, b)] = std::min(a, b);
 }
 
-/// An exporter of ONNX makes one tensor of equal ones, such as constants, and scales and biases of a new model:
-/// that several modules read it is no tie.
+/// An exporter of ONNX makes one tensor of equal ones, such as constants, and scales and biases of a new
+/// model: that several modules read it is no tie.
 bool ModuleUnits::may_be_tied(OpId op) const {
   if (!is_weight(op)) return true;
   return graph_.type_name(op) != "Constant" &&
@@ -283,8 +315,9 @@ void ModuleUnits::number() {
   if (main_node_ != kNone) main_ = unit_of(main_node_);
 }
 
-/// Leaves of the tree that are not in the graph are on the device of a tensor in them (a convolution whose op has
-/// the scope of the batch norm that was folded into it), else on that of the leaf before (such a batch norm).
+/// Leaves of the tree that are not in the graph are on the device of a tensor in them (a convolution whose op
+/// has the scope of the batch norm that was folded into it), else on that of the leaf before (such a batch
+/// norm).
 void ModuleUnits::add_leaves(std::vector<std::optional<DeviceId>>& device,
                              const std::map<std::string_view, DeviceId>& tensors) {
   const auto above = [&](std::uint32_t module) {
@@ -293,7 +326,7 @@ void ModuleUnits::add_leaves(std::vector<std::optional<DeviceId>>& device,
   };
   std::vector<std::uint32_t> first;  // Leaves before the first one with a device.
   std::optional<DeviceId> last;
-  for (const std::string& name : what_.modules) {
+  for (const std::string& name : names_) {
     if (!tree_.is_leaf(name)) continue;
     const std::size_t known = modules_.size();
     const std::uint32_t module = add(name);
@@ -303,7 +336,8 @@ void ModuleUnits::add_leaves(std::vector<std::optional<DeviceId>>& device,
       continue;
     }
     if (module < known && !modules_[module].stateful) continue;  // Code without weights.
-    const auto tensor = tensors.find(name);
+    const auto tie = ties_of_.find(name);
+    const auto tensor = tensors.find(tie == ties_of_.end() ? name : tie->second);
     const auto inside = tensors.lower_bound(name + ".");
     if (tensor != tensors.end()) {
       last = tensor->second;
@@ -328,7 +362,7 @@ std::vector<std::pair<std::string, DeviceId>> ModuleUnits::entries(
     if (!is_weight(OpId{i}) || leader(OpId{i}) != OpId{i}) continue;
     tensors.try_emplace(graph_.name(OpId{i}), devices[unit_of_op_[i]]);
     // A weight of the model itself has an entry of its own.
-    if (!what_.modules.empty() || module_[i] != 0 || !modules_[0].split) continue;
+    if (!names_.empty() || module_[i] != 0 || !modules_[0].split) continue;
     const std::uint32_t module = all.add(std::string{graph_.name(OpId{i})});
     device.resize(all.modules_.size());
     device[module] = devices[unit_of_op_[i]];

@@ -56,11 +56,12 @@ class ModuleUnits {
     std::uint32_t node = kNone;   ///< Its node of the ties.
   };
 
-  explicit ModuleUnits(const PlacementExport& what) : what_{what}, graph_{what.graph}, tree_{what.modules} {}
+  explicit ModuleUnits(const PlacementExport& what);
   std::uint32_t add(const std::string& name);
   OpId leader(OpId op) const;
   Result<Unit> find_modules();
   Result<std::uint32_t> module_of(OpId op);
+  void mark_tied(OpId weight);
   void find_forms();
   void find_joins();
   void split();
@@ -80,9 +81,10 @@ class ModuleUnits {
     return graph_.is_state(op) && graph_.type_name(op) != "Input" && graph_.type_name(op) != "OptimizerState";
   }
 
-  const PlacementExport& what_;
   const OpGraph& graph_;
+  const std::vector<std::string> names_;  ///< Modules and tensors of the tree; empty: unknown.
   const ModuleTree tree_;
+  std::map<std::string, std::string> ties_of_;  ///< Tensor of the tree → the tensor that it is.
   std::map<std::string, std::uint32_t> by_name_;
   std::vector<Module> modules_{Module{}};  ///< Parents come before their parts; number 0 is the model.
   std::vector<std::uint32_t> module_;      ///< [ops]

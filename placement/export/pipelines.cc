@@ -87,8 +87,8 @@ std::set<std::pair<std::size_t, std::string_view>> reading_modules(const OpGraph
   return modules;
 }
 
-/// State and times of the stages, and the weights that several of them keep. `owner_keeps_all`: the first stage
-/// that reads a weight keeps a copy for every module that does.
+/// State and times of the stages, and the weights that several of them keep. `owner_keeps_all`: the first
+/// stage that reads a weight keeps a copy for every module that does.
 ExportedPlacement exported(const PlacementExport& what, std::string content, StagedExport staged,
                            bool owner_keeps_all) {
   const OpGraph& graph = what.graph;
@@ -115,14 +115,17 @@ ExportedPlacement exported(const PlacementExport& what, std::string content, Sta
     if (!graph.is_state(op) || graph.type_name(op) == "Input" || graph.param_bytes(op) == 0) continue;
     const auto modules = reading_modules(graph, staged.cut, op);
     const std::size_t own = staged.cut.stage_of_op[i];
-    if (std::all_of(modules.begin(), modules.end(), [&](const auto& one) { return one.first == own; })) continue;
+    if (std::all_of(modules.begin(), modules.end(), [&](const auto& one) { return one.first == own; }))
+      continue;
     std::set<std::size_t> readers;
     for (const auto& one : modules) readers.insert(one.first);
     for (const std::size_t stage : readers)
       if (stage != own) made.stages[stage].state_bytes += state[i];
-    if (owner_keeps_all) made.stages[own].state_bytes += state[i] * static_cast<std::int64_t>(modules.size() - 1);
-    made.losses.push_back(fmt::format("'{}' is read in {} stages, each of which has a copy and trains it by itself",
-                                      printable(graph.name(op), 80), readers.size()));
+    if (owner_keeps_all)
+      made.stages[own].state_bytes += state[i] * static_cast<std::int64_t>(modules.size() - 1);
+    made.losses.push_back(
+        fmt::format("'{}' is read in {} stages, each of which has a copy and trains it by itself",
+                    printable(graph.name(op), 80), readers.size()));
   }
   return made;
 }
@@ -161,7 +164,8 @@ Result<ExportedPlacement> placement_vllm(const PlacementExport& what) {
     if (stage == cut.cut.stages.size()) return layers.size();
     const std::size_t first = cut.starts[cut.cut.stages[stage].start].first;
     return static_cast<std::size_t>(
-        std::find_if(layers.begin(), layers.end(), [&](const StageStart& layer) { return layer.first >= first; }) -
+        std::find_if(layers.begin(), layers.end(),
+                     [&](const StageStart& layer) { return layer.first >= first; }) -
         layers.begin());
   };
   std::string text, counts;
@@ -185,9 +189,9 @@ Result<ExportedPlacement> placement_deepspeed(const PlacementExport& what) {
   for (const Stages::Stage& stage : cut.cut.stages) {
     const std::size_t first = cut.starts[stage.start].first;
     parts.push_back(parts.empty() ? 0
-                                  : std::find_if(layers.begin(), layers.end(),
-                                                 [&](const StageStart& layer) { return layer.first >= first; }) -
-                                        layers.begin());
+                                  : std::find_if(layers.begin(), layers.end(), [&](const StageStart& layer) {
+                                      return layer.first >= first;
+                                    }) - layers.begin());
     of_stages.push_back(torch_device(devices[index(stage.device)]));
   }
   parts.push_back(layers.size());

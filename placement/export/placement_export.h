@@ -24,17 +24,19 @@ struct PlacementExport {
   const std::vector<std::string>& devices;  ///< Device names, indexed by `placement`.
   const Placement& placement;               ///< [ops]
   const DeviceSet* machine = nullptr;       ///< The devices, one per name; null: unknown.
-  /// Unpacked content of the graph file; `onnx` and `submodels` write it back.
+  /// Unpacked content of the graph file; `onnx` and `submodels` write it back, `openvino` looks for names of
+  /// outputs.
   std::span<const std::byte> graph_file = {};
   std::string_view output = {};             ///< Name of the output file; `tensorflow` writes a list for .txt.
   std::filesystem::path graph_folder = {};  ///< Folder of the graph file; its external data is there.
   OpenDims dims = {};                       ///< Sizes that the graph was read with.
-  /// Names of the modules and tensors of a PyTorch model, in its order; empty: unknown.
+  /// Names of the modules and tensors of a PyTorch model, in its order; "a = b" is a tensor a that is the
+  /// tensor b. Empty: unknown.
   std::vector<std::string> modules = {};
   /// Order of the placement file, in which `csv` lists the ops; empty: by id.
   std::span<const OpId> order = {};
-  /// Finds device maps and stages; null: they follow the placement, whose devices then are the only ones. Needs
-  /// the machine.
+  /// Finds device maps and stages; null: they follow the placement, whose devices then are the only ones.
+  /// Needs the machine.
   ModuleSearch* search = nullptr;
   bool keep_exact = true;  ///< A placement that the format can represent is exported as it is, not searched.
   std::size_t stages = 0;  ///< Stages of a pipeline; 0: as many as devices are in use.
@@ -42,12 +44,12 @@ struct PlacementExport {
 
 /// A stage of a pipeline.
 struct ExportedStage {
-  std::size_t start = 0;          ///< Number of its module among the starts of the format.
-  std::string starts_at;          ///< The module before which the model is cut; empty for the first stage.
+  std::size_t start = 0;  ///< Number of its module among the starts of the format.
+  std::string starts_at;  ///< The module before which the model is cut; empty for the first stage.
   DeviceId device{};
-  std::size_t ops = 0;            ///< Forward ops.
-  double time_s = 0;              ///< Time of all its ops on its device [s]; 0 without the machine.
-  std::int64_t state_bytes = 0;   ///< Parameters, buffers and optimizer state, with copies of shared ones [B].
+  std::size_t ops = 0;           ///< Forward ops.
+  double time_s = 0;             ///< Time of all its ops on its device [s]; 0 without the machine.
+  std::int64_t state_bytes = 0;  ///< Parameters, buffers and optimizer state, with copies of shared ones [B].
 };
 
 /// The exported file, and how exactly the format represents the placement.

@@ -37,8 +37,8 @@ Result<std::vector<DeviceId>> one_cpu(const PlacementExport& what,
                                       const std::vector<FrameworkDevice>& devices,
                                       std::string_view framework);
 
-/// [ops] How much an op counts when the ops of a unit or a stage disagree: its time on its device, or without the
-/// machine its work and traffic; at least 1.
+/// [ops] How much an op counts when the ops of a unit or a stage disagree: its time on its device, or without
+/// the machine its work and traffic; at least 1.
 std::vector<double> op_weights(const PlacementExport& what);
 
 /// The text of a JSON file; invalid UTF-8 is replaced.

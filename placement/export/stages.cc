@@ -223,7 +223,8 @@ Stages StagedModel::stages(const std::vector<StageStart>& starts, const std::vec
   std::vector<std::size_t> stage_of_segment(first_start.size(), 0);
   for (std::size_t s = 0; s < plan.size(); ++s) {
     result.stages.push_back({plan[s].device, first_start[plan[s].first], 0});
-    std::fill(stage_of_segment.begin() + static_cast<std::ptrdiff_t>(plan[s].first), stage_of_segment.end(), s);
+    std::fill(stage_of_segment.begin() + static_cast<std::ptrdiff_t>(plan[s].first), stage_of_segment.end(),
+              s);
   }
   for (const OpId op : order_) ++result.stages[stage_of_segment[segment_of_op[index(op)]]].ops;
   for (const std::uint32_t segment : segment_of_op) {

@@ -46,8 +46,8 @@ class StagedModel {
   /// The model as a sequence: the elements of its outermost lists, and the modules beside them.
   Result<std::vector<StageStart>> layers() const;
 
-  /// The places where every format can cut: before the elements of the model's outermost lists, and before what
-  /// follows a list. Without two of them: modules().
+  /// The places where every format can cut: before the elements of the model's outermost lists, and before
+  /// what follows a list. Without two of them: modules().
   std::vector<StageStart> blocks() const;
 
   /// The stages that move least of the work, in the order in which the devices run most of theirs. The first

@@ -207,7 +207,7 @@ class Placement:
             shown = shown | more
         model = self.graph._model
         if modules is None and to == "accelerate" and model is not None:
-            modules = [*(name for name, _ in model.named_modules() if name), *model.state_dict()]
+            modules = _names_of(model)
         if modules is not None:
             listing = self._scratch.folder / "modules.txt"
             listing.write_text("\n".join(modules) + "\n", encoding="utf-8")
@@ -337,6 +337,22 @@ class Placement:
                 where, f"names {len(found)} ops", "name a part of them; explain() has all scopes"
             )
         return expression
+
+
+def _names_of(model: Any) -> list[str]:
+    """The modules with tensors, and these; of a tied tensor also the name that it has in a trace."""
+    first: dict[int, str] = {}
+    for tensors in (model.named_parameters(), model.named_buffers()):
+        for name, tensor in tensors:
+            first.setdefault(id(tensor), name)
+    names = []
+    for name, module in model.named_modules():
+        if name and any(next(tensors, None) is not None for tensors in (module.parameters(), module.buffers())):
+            names.append(name)
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        other = first.get(id(tensor), name)
+        names.append(name if other == name else f"{name} = {other}")
+    return names
 
 
 def _quoted(text: str) -> str:

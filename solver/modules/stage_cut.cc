@@ -1,13 +1,14 @@
 #include "solver/modules/stage_cut.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace emplace {
 namespace {
 
 constexpr std::size_t kMostStates = 4096;  // Sets of devices in use; with more, devices are used in order.
-constexpr int kTries = 12;                 // Cuts that the simulator may refuse.
+constexpr int kTries = 30;                 // Cuts that the simulator may refuse.
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -89,8 +90,7 @@ std::optional<StageCut::Plan> StageCut::best(std::size_t stages, bool in_memory)
   table[0].value = {0, 0};
   std::vector<std::size_t> used(states, 0);
   for (std::size_t state = 0; state < states; ++state)
-    for (std::size_t k = 0; k < kinds_.size(); ++k)
-      used[state] += state / stride[k] % (kinds_[k].places + 1);
+    for (std::size_t k = 0; k < kinds_.size(); ++k) used[state] += state / stride[k] % (kinds_[k].places + 1);
   for (std::size_t end = 1; end <= n; ++end) {
     for (std::size_t begin = 0; begin < end; ++begin) {
       for (std::size_t k = 0; k < kinds_.size(); ++k) {
@@ -144,8 +144,9 @@ Result<Unit> StageCut::judge(const Plan& plan, Measurement& out) {
 std::int64_t StageCut::slowest_ns(const Plan& plan) const {
   std::int64_t slowest = 0;
   for (std::size_t s = 0; s < plan.size(); ++s)
-    slowest = std::max(slowest, time_ns(plan[s].first, s + 1 < plan.size() ? plan[s + 1].first : costs_.units(),
-                                        plan[s].device));
+    slowest = std::max(
+        slowest,
+        time_ns(plan[s].first, s + 1 < plan.size() ? plan[s + 1].first : costs_.units(), plan[s].device));
   return slowest;
 }
 
@@ -197,7 +198,7 @@ Result<std::vector<interop::StagePlan>> StageCut::run(std::size_t stages) {
       for (const DeviceId device : kind.devices)
         excess = std::max(excess, static_cast<double>(measured.peak_bytes[index(device)]) /
                                       static_cast<double>(costs_.capacity(device)));
-      if (excess > 1) kind.memory /= excess * 1.002;
+      if (excess > 1) kind.memory /= std::sqrt(excess) * 1.001;
     }
   }
   if (over > 0) {

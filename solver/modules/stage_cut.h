@@ -27,7 +27,7 @@ class StageCut {
   struct Kind {
     std::vector<DeviceId> devices;
     std::size_t places = 0;  ///< Stages that they may run.
-    double memory = 1;       ///< Share of the memory that the estimates may use.
+    double memory = 1.1;     ///< Share of the memory that the estimates may use; less after a refusal.
   };
   /// The value of a cut: lower is better.
   struct Value {

@@ -46,8 +46,8 @@ class Beam {
   using Key = std::pair<std::uint64_t, std::size_t>;  // Devices in use, last device.
 
   bool fits(const Partial& map, std::size_t unit, std::size_t d) const {
-    const auto limit = static_cast<std::int64_t>(
-        beam_.memory * static_cast<double>(costs_.capacity(choice_.devices[d])));
+    const auto limit =
+        static_cast<std::int64_t>(beam_.memory * static_cast<double>(costs_.capacity(choice_.devices[d])));
     const auto own = costs_.live(unit);
     for (std::size_t m = 0; m < kMoments; ++m)
       if (map.live[d * kMoments + m] + own[m] > limit) return false;
@@ -85,8 +85,9 @@ class Beam {
       if (all.size() > beam_.kept) all.resize(beam_.kept);
       for (const Step& step : all) best.emplace_back(step, key);
     }
-    std::stable_sort(best.begin(), best.end(),
-                     [](const auto& a, const auto& b) { return a.first.with_updates_ns < b.first.with_updates_ns; });
+    std::stable_sort(best.begin(), best.end(), [](const auto& a, const auto& b) {
+      return a.first.with_updates_ns < b.first.with_updates_ns;
+    });
     if (best.size() > kMostMaps) best.resize(kMostMaps);
     std::vector<Partial> next;
     for (const auto& [step, key] : best) {

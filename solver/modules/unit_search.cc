@@ -18,8 +18,8 @@ constexpr std::size_t kOpsSimulated = 6'000'000, kFewest = 300, kMost = 12'000;
 constexpr std::size_t kStarts = 6;
 // Farthest units that are swapped, by their number.
 constexpr std::size_t kFarthest = 64;
-// Moves whose estimate is worse than that of the map by more than this share are not simulated; in turn, as long
-// as evaluations are left.
+// Moves whose estimate is worse than that of the map by more than this share are not simulated; in turn, as
+// long as evaluations are left.
 constexpr std::array kWorse{0.03, 0.1, 0.5};
 
 using Map = std::vector<DeviceId>;
@@ -65,8 +65,7 @@ class Walk {
     if (left_ == 0 || !permitted(map) || !seen_.insert(map).second) return std::optional<Judged>{};
     --left_;
     for (std::size_t i = 0; i < placement_.size(); ++i) placement_[i] = map[choice_.unit_of_op[i]];
-    const double limit =
-        than.bytes_over == 0 ? than.step_time_s : std::numeric_limits<double>::infinity();
+    const double limit = than.bytes_over == 0 ? than.step_time_s : std::numeric_limits<double>::infinity();
     EMPLACE_TRY_ASSIGN(const auto cost, simulator_.measure_within(placement_, limit));
     if (!cost) return std::optional<Judged>{};
     Judged judged{map, *cost};
@@ -115,7 +114,8 @@ class Walk {
       const auto own = costs_.live(unit);
       std::size_t most = choice_.devices.size();
       for (std::size_t d = 0; d < left.size(); ++d)
-        if (costs_.allows(unit, choice_.devices[d]) && (most == left.size() || left[d] > left[most])) most = d;
+        if (costs_.allows(unit, choice_.devices[d]) && (most == left.size() || left[d] > left[most]))
+          most = d;
       if (most == left.size()) most = 0;
       left[most] -= *std::max_element(own.begin(), own.end());
       map.push_back(choice_.devices[most]);

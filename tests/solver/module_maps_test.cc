@@ -108,7 +108,8 @@ OpGraph decoder(bool training, bool tied, int layers) {
   const OpId ids = model.last();
   const OpId words = model.module("body/words", {ids}, 400'000);
   OpId h = model.add("body/sum", "body", words, model.module("body/places", {ids}, 100'000));
-  for (int k = 0; k < layers; ++k) h = model.block("body/layers/" + std::to_string(k), {h}, 150'000 + 10'000 * (k % 3));
+  for (int k = 0; k < layers; ++k)
+    h = model.block("body/layers/" + std::to_string(k), {h}, 150'000 + 10'000 * (k % 3));
   h = model.module("body/norm", {h}, 1'000);
   const OpId weight{1};  // Of the words.
   model.module("head", {h}, 400'000, tied ? weight : kNoOp);
@@ -187,22 +188,22 @@ std::optional<double> best_contiguous(Task& task, std::size_t& tried) {
   const UnitCosts costs{task.problem, task.choice};
   std::vector<DeviceId> map(task.choice.units);
   double best = std::numeric_limits<double>::infinity();
-  std::function<void(std::size_t, std::size_t, std::uint64_t)> next = [&](std::size_t unit, std::size_t current,
-                                                                          std::uint64_t used) {
-    if (tried >= kMostMaps) return;
-    if (unit == map.size()) {
-      ++tried;
-      const auto cost = task.cost(map, best);
-      if (cost && cost->bytes_over == 0) best = std::min(best, cost->step_time_s);
-      return;
-    }
-    for (std::size_t d = 0; d < task.choice.devices.size(); ++d) {
-      const bool spread = costs.is_spread(unit);
-      if (!spread && used != 0 && d != current && (used >> d & 1) != 0) continue;
-      map[unit] = task.choice.devices[d];
-      next(unit + 1, spread ? current : d, spread ? used : used | std::uint64_t{1} << d);
-    }
-  };
+  std::function<void(std::size_t, std::size_t, std::uint64_t)> next =
+      [&](std::size_t unit, std::size_t current, std::uint64_t used) {
+        if (tried >= kMostMaps) return;
+        if (unit == map.size()) {
+          ++tried;
+          const auto cost = task.cost(map, best);
+          if (cost && cost->bytes_over == 0) best = std::min(best, cost->step_time_s);
+          return;
+        }
+        for (std::size_t d = 0; d < task.choice.devices.size(); ++d) {
+          const bool spread = costs.is_spread(unit);
+          if (!spread && used != 0 && d != current && (used >> d & 1) != 0) continue;
+          map[unit] = task.choice.devices[d];
+          next(unit + 1, spread ? current : d, spread ? used : used | std::uint64_t{1} << d);
+        }
+      };
   next(0, 0, 0);
   return std::isinf(best) ? std::nullopt : std::optional{best};
 }
@@ -210,7 +211,8 @@ std::optional<double> best_contiguous(Task& task, std::size_t& tried) {
 /// Searches a map, and compares it with all contiguous and with random ones.
 void check_maps(Task& task, const std::string& name) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto map = task.search.place(task.choice, std::vector<DeviceId>(task.choice.units, DeviceId{0})).value();
+  const auto map =
+      task.search.place(task.choice, std::vector<DeviceId>(task.choice.units, DeviceId{0})).value();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const auto found = *task.cost(map, std::numeric_limits<double>::infinity());
   std::size_t tried = 0, fitting = 0;
@@ -226,10 +228,12 @@ void check_maps(Task& task, const std::string& name) {
     ++fitting;
     random = std::min(random, cost.step_time_s);
   }
-  fmt::print("{}: {} ops, {} units, {} devices: {:.6f} ms{}, contiguous {:.6f} ms of {}, random {:.6f} ms of {}; {:.2f} s\n",
-             name, task.graph.num_ops(), task.choice.units, task.choice.devices.size(), 1e3 * found.step_time_s,
-             found.bytes_over > 0 ? " does not fit" : "", contiguous ? 1e3 * *contiguous : 0.0, tried, 1e3 * random,
-             fitting, seconds);
+  fmt::print(
+      "{}: {} ops, {} units, {} devices: {:.6f} ms{}, contiguous {:.6f} ms of {}, random {:.6f} ms of {}; "
+      "{:.2f} s\n",
+      name, task.graph.num_ops(), task.choice.units, task.choice.devices.size(), 1e3 * found.step_time_s,
+      found.bytes_over > 0 ? " does not fit" : "", contiguous ? 1e3 * *contiguous : 0.0, tried, 1e3 * random,
+      fitting, seconds);
   if (contiguous || fitting > 0) {
     EXPECT_EQ(found.bytes_over, 0) << name;
   }
@@ -245,13 +249,98 @@ TEST(ModuleMaps, AreNeverSlowerThanContiguousOrRandomOnes) {
   int number = 0;
   for (const bool training : {false, true}) {
     for (const std::size_t gpus : {2u, 3u}) {
-      for (OpGraph& graph : std::array{decoder(training, false, 5), decoder(training, true, 6), encoder_decoder(training)}) {
+      for (OpGraph& graph :
+           std::array{decoder(training, false, 5), decoder(training, true, 6), encoder_decoder(training)}) {
         DeviceSet devices = unlike_devices(graph, gpus, 0.6);
         Task task{std::move(graph), std::move(devices)};
         check_maps(task, "model " + std::to_string(number++));
       }
     }
   }
+}
+
+/// The slowest stage of a plan [ns], if its simulated step fits.
+std::optional<std::int64_t> slowest_ns(Task& task, const UnitCosts& costs,
+                                       const std::vector<interop::StagePlan>& plan) {
+  std::vector<DeviceId> map(task.choice.units);
+  std::vector<std::int64_t> times(plan.size(), 0);
+  for (std::size_t s = 0; s < plan.size(); ++s) {
+    const std::size_t end = s + 1 < plan.size() ? plan[s + 1].first : map.size();
+    for (std::size_t unit = plan[s].first; unit < end; ++unit) {
+      map[unit] = plan[s].device;
+      times[s] += costs.times(unit, plan[s].device).sum();
+    }
+  }
+  if (task.cost(map, std::numeric_limits<double>::infinity())->bytes_over > 0) return std::nullopt;
+  return *std::max_element(times.begin(), times.end());
+}
+
+TEST(ModuleStages, AreTheBestCutThatFits) {
+  for (const double share : {0.45, 0.5, 0.6, 1.1}) {
+    OpGraph graph = decoder(true, false, 6);
+    DeviceSet devices = unlike_devices(graph, 3, share);
+    Task task{std::move(graph), std::move(devices)};
+    task.choice.devices.pop_back();  // The CPU.
+    const UnitCosts costs{task.problem, task.choice};
+    std::optional<std::int64_t> best;
+    std::vector<DeviceId> order{DeviceId{0}, DeviceId{1}, DeviceId{2}};
+    do {
+      for (std::size_t a = 1; a + 1 < task.choice.units; ++a) {
+        for (std::size_t b = a + 1; b < task.choice.units; ++b) {
+          const auto value = slowest_ns(task, costs, {{order[0], 0}, {order[1], a}, {order[2], b}});
+          if (value && (!best || *value < *best)) best = value;
+        }
+      }
+    } while (std::next_permutation(order.begin(), order.end()));
+    const auto plan = task.search.cut(task.choice, 3).value();
+    ASSERT_EQ(plan.size(), 3u);
+    const auto value = slowest_ns(task, costs, plan);
+    ASSERT_EQ(value.has_value(), best.has_value()) << share;
+    if (best) {
+      EXPECT_EQ(*value, *best) << share;
+    }
+  }
+}
+
+TEST(ModuleStages, ADeviceRunsSeveralOnlyIfThereAreFewer) {
+  OpGraph graph = decoder(false, false, 6);
+  DeviceSet devices = unlike_devices(graph, 2, 2);
+  Task task{std::move(graph), std::move(devices)};
+  for (std::size_t stages = 1; stages <= 7; ++stages) {
+    const auto plan = task.search.cut(task.choice, stages).value();
+    ASSERT_EQ(plan.size(), stages);
+    std::vector<std::size_t> used(3, 0);
+    for (std::size_t s = 0; s < stages; ++s) {
+      ++used[index(plan[s].device)];
+      EXPECT_EQ(plan[s].first == 0, s == 0);
+      if (s > 0) {
+        EXPECT_LT(plan[s - 1].first, plan[s].first);
+      }
+    }
+    EXPECT_LE(*std::max_element(used.begin(), used.end()), (stages + 2) / 3) << stages;
+  }
+}
+
+TEST(ModuleMaps, UseOnlyTheDevicesToChooseFrom) {
+  OpGraph graph = decoder(false, false, 4);
+  DeviceSet devices = unlike_devices(graph, 2, 2);
+  Task task{std::move(graph), std::move(devices)};
+  task.choice.devices = {DeviceId{1}, DeviceId{2}};
+  const auto map =
+      task.search.place(task.choice, std::vector<DeviceId>(task.choice.units, DeviceId{1})).value();
+  EXPECT_EQ(std::count(map.begin(), map.end(), DeviceId{0}), 0);
+}
+
+TEST(ModuleMaps, AreTheSameEachTime) {
+  std::vector<std::vector<DeviceId>> maps;
+  for (int k = 0; k < 2; ++k) {
+    OpGraph graph = encoder_decoder(true);
+    DeviceSet devices = unlike_devices(graph, 3, 0.5);
+    Task task{std::move(graph), std::move(devices)};
+    maps.push_back(
+        task.search.place(task.choice, std::vector<DeviceId>(task.choice.units, DeviceId{0})).value());
+  }
+  EXPECT_EQ(maps[0], maps[1]);
 }
 
 TEST(ModuleMaps, OfRealModels) {

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -147,19 +148,58 @@ def test_stages(placed: em.Placement, cnn: em.Graph, count: int | None) -> None:
     assert count is None or len(stages) == count
     forward = [op.name for op in cnn.ops if op.phase == "forward" and op.type not in STATE]
     assert [name for stage in stages for name in stage.ops] == forward
-    assert sum(stage.time_s for stage in stages) == pytest.approx(sum(placed.ops()["time_s"]))
     assert sum(stage.state_bytes for stage in stages) == sum(op.param_bytes for op in cnn.ops)
     assert list(stages.split_spec) == [stage.starts_at for stage in stages[1:]]
+    devices = [stage.device for stage in stages]
+    assert max(devices.count(device) for device in devices) == -(-len(devices) // len(placed.devices))
+    assert stages.slowest_s == max(stage.time_s for stage in stages)
 
 
-def test_stages_are_the_best_cut(placed: em.Placement) -> None:
-    """Every cut into three, tried."""
-    fine = placed.stages(9)
-    times = [stage.time_s for stage in fine]
-    best = min(
-        max(sum(times[:i]), sum(times[i:j]), sum(times[j:])) for i in range(1, 8) for j in range(i + 1, 9)
+def test_stages_are_those_of_the_exports(placed: em.Placement, tmp_path: Path) -> None:
+    stages = placed.stages(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", em.LossyExport)
+        for to in ("pipelining", "deepspeed"):
+            made = placed.export(to, tmp_path / to, stages=2)["stages"]
+            assert [(each["device"], each["starts_at"]) for each in made][1:] == [
+                (stage.device, stage.starts_at) for stage in stages[1:]
+            ]
+    assert json.loads((tmp_path / "pipelining").read_text())["split_spec"] == stages.split_spec
+
+
+def test_stages_are_refused(placed: em.Placement) -> None:
+    with pytest.raises(em.EmplaceError, match="give 1 or more"):
+        placed.stages(0)
+    with pytest.raises(em.EmplaceError, match="ask for fewer stages"):
+        placed.stages(1000)
+
+
+def test_the_device_map_is_that_of_the_export(placed: em.Placement, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", em.LossyExport)
+        made = placed.export("accelerate", tmp_path / "map.json")
+        assert json.loads((tmp_path / "map.json").read_text()) == placed.device_map()
+    assert made["applied_step_time_s"] <= placed.step_time * 2 and made["peak_memory_bytes"]
+
+
+def test_what_an_export_loses_is_a_warning(cnn: em.Graph, machine: em.Machine, tmp_path: Path) -> None:
+    spread = em.place(cnn, machine, method="round-robin", progress=False)
+    with pytest.warns(em.LossyExport, match=r"moves \d+ of \d+ ops"):
+        made = spread.export("accelerate", tmp_path / "map.json")
+    assert not made["exact"]
+
+
+def test_stages_that_do_not_fit_are_a_warning(cnn: em.Graph, tmp_path: Path) -> None:
+    gpus = "".join(
+        f'[[device]]\nname = "gpu:{k}"\nprofile = "rtx3090"\nmemory = "64KiB"\n' for k in range(2)
     )
-    assert max(stage.time_s for stage in placed.stages(3)) == pytest.approx(best)
+    (tmp_path / "small.toml").write_text(gpus)
+    small = em.machine(str(tmp_path / "small.toml"))
+    placed = em.place(cnn, em.machine("rtx3090 x 2"), method="round-robin", progress=False)
+    placed.save(tmp_path / "p.json")
+    again = em.open_placement(tmp_path / "p.json", cnn, small)
+    with pytest.warns(em.LossyExport, match="does not fit.*in stage 0"):
+        again.stages(2)
 
 
 def test_saved_and_read_again(

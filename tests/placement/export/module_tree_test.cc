@@ -40,7 +40,8 @@ TEST(ModuleNames, NumberedCallsBelongToTheirModule) {
   EXPECT_TRUE(tree.is_leaf("layer1.0.relu"));
 }
 
-/// conv1, whose batch norm was folded into it, then conv2 and fc; `token` is a weight of the model itself.
+/// conv1, whose batch norm was folded into it, then conv2 and fc, each with a weight; `token` is a weight of
+/// the model itself.
 OpGraph folded_network(const std::string& source) {
   OpGraphBuilder builder;
   builder.set_source(source);
@@ -57,8 +58,10 @@ OpGraph folded_network(const std::string& source) {
   add("token", "Parameter", "", {});
   add("weight", "Parameter", "", {});
   add("a", "Add", "conv1", {{0, 0}, {1, 0}});
-  add("b", "Relu", "conv2", {{2, 0}});
-  add("c", "Relu", "fc", {{3, 0}});
+  add("b", "Relu", "conv2", {{2, 0}, {5, 0}});
+  add("c", "Relu", "fc", {{3, 0}, {6, 0}});
+  add("v", "Parameter", "", {});
+  add("u", "Parameter", "", {});
   return std::move(builder).build().value();
 }
 
@@ -75,12 +78,12 @@ Result<ExportedPlacement> mapped(const OpGraph& graph, const std::vector<std::st
 }
 
 TEST(ModuleMap, FoldedBatchNormIsPlacedWithItsConvolution) {
-  const auto made = mapped(folded_network("onnx pytorch 2.15"), kTree, {1, 1, 1, 2, 2});
+  const auto made = mapped(folded_network("onnx pytorch 2.15"), kTree, {1, 1, 1, 2, 2, 2, 2});
   ASSERT_TRUE(made.ok()) << made.error().context;
   EXPECT_EQ(json::parse(made->content),
             json::parse(R"({"conv1": 0, "bn1": 0, "conv2": 1, "bn2": 1, "fc": 1, "token": 0})"));
   EXPECT_EQ(made->moved_ops, 0u);
-  const auto whole = mapped(folded_network("onnx pytorch 2.15"), kTree, {2, 2, 2, 2, 2});
+  const auto whole = mapped(folded_network("onnx pytorch 2.15"), kTree, {2, 2, 2, 2, 2, 2, 2});
   ASSERT_TRUE(whole.ok());
   EXPECT_EQ(json::parse(whole->content), json::parse(R"({"": 1})"));
 }
@@ -94,15 +97,15 @@ TEST(ModuleMap, ConvolutionInTheScopeOfItsBatchNormIsPlacedWithItsWeight) {
 }
 
 TEST(ModuleMap, OnnxModelThatIsSplitNeedsTheTree) {
-  const auto refused = mapped(folded_network("onnx pytorch 2.15"), {}, {1, 1, 1, 2, 2});
+  const auto refused = mapped(folded_network("onnx pytorch 2.15"), {}, {1, 1, 1, 2, 2, 2, 2});
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().context, AllOf(HasSubstr("--to accelerate"), HasSubstr("--modules FILE")));
-  EXPECT_TRUE(mapped(folded_network("onnx pytorch 2.15"), {}, {1, 1, 1, 1, 1}).ok());
-  EXPECT_TRUE(mapped(folded_network("torch 2.15"), {}, {1, 1, 1, 2, 2}).ok());
+  EXPECT_TRUE(mapped(folded_network("onnx pytorch 2.15"), {}, {1, 1, 1, 1, 1, 1, 1}).ok());
+  EXPECT_TRUE(mapped(folded_network("torch 2.15"), {}, {1, 1, 1, 2, 2, 2, 2}).ok());
 }
 
 TEST(ModuleMap, TreeOfAnotherModelIsRefused) {
-  const auto refused = mapped(folded_network("onnx pytorch 2.15"), {"conv1", "fc"}, {1, 1, 1, 2, 2});
+  const auto refused = mapped(folded_network("onnx pytorch 2.15"), {"conv1", "fc"}, {1, 1, 1, 2, 2, 2, 2});
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().context,
               AllOf(HasSubstr("--modules"), HasSubstr("no module 'conv2'"), HasSubstr("op 'b'")));

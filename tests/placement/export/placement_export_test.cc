@@ -354,6 +354,50 @@ TEST(OpenvinoExport, MergesCpusAndCountsTheMovedOps) {
   EXPECT_EQ(json::parse(made->content), json::parse(R"({"a": "CPU", "b": "CPU", "c": "CPU", "d": "GPU.1"})"));
 }
 
+// OpenVINO calls an operator like the output of the model that it makes, or like its tensor if it has no
+// name.
+TEST(OpenvinoExport, NamesOfOutputsAreInTheMap) {
+  onnx::ModelProto model;
+  model.set_ir_version(8);
+  model.add_opset_import()->set_version(17);
+  const auto value = [](onnx::ValueInfoProto& info, const char* name) {
+    info.set_name(name);
+    auto& type = *info.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(onnx::TensorProto::FLOAT);
+    type.mutable_shape()->add_dim()->set_dim_value(4);
+  };
+  value(*model.mutable_graph()->add_input(), "x");
+  const auto node = [&](const char* name, const char* input, const char* output) {
+    auto& added = *model.mutable_graph()->add_node();
+    added.set_name(name);
+    added.set_op_type("Relu");
+    added.add_input(input);
+    added.add_output(output);
+  };
+  node("first", "x", "a");  // Also read by another node.
+  node("", "a", "b");
+  node("c", "b", "d");
+  node("last", "d", "c");  // Its output is called like another node.
+  for (const char* output : {"a", "c"}) value(*model.mutable_graph()->add_output(), output);
+  const std::string text = model.SerializeAsString();
+  const auto view = std::as_bytes(std::span{text});
+  const Bytes file{view.begin(), view.end()};
+  const OpGraph graph = parse_graph(file, "made").value();
+  const auto made = export_placement(
+      "openvino",
+      {.graph = graph, .devices = kThree, .placement = placement_of({0, 1, 2, 1, 2}), .graph_file = file});
+  ASSERT_TRUE(made.ok()) << made.error().context;
+  const json map = json::parse(made->content);
+  EXPECT_EQ(map["a"], "GPU.0");
+  EXPECT_EQ(map["b"], "GPU.1");
+  EXPECT_EQ(map["c"], "GPU.0");
+  EXPECT_EQ(map["c_1"], "GPU.1");
+  EXPECT_TRUE(made->exact());
+  const auto unknown = export_placement(
+      "openvino", {.graph = graph, .devices = kThree, .placement = placement_of({0, 1, 2, 1, 2})});
+  EXPECT_FALSE(unknown->exact()) << "without the file the names of the outputs are unknown";
+}
+
 json map_of(const OpGraph& graph, const Placement& placement, Placement* applied = nullptr,
             const DeviceSet* machine = nullptr) {
   const auto names = machine != nullptr ? names_of(*machine) : kThree;
@@ -368,13 +412,14 @@ json map_of(const OpGraph& graph, const Placement& placement, Placement* applied
 TEST(AccelerateExport, ModulesGoWhereMostOfTheirWorkIs) {
   Placement applied;
   const OpGraph graph =
-      graph_of({op("w", "net/a", {}, 1 << 20, "Parameter"), op("a1", "net/a", {{0, 0}}, 1 << 20),
-                op("a2", "net/a", {{1, 0}}, 8), op("b1", "net/b/x", {{2, 0}}), op("b2", "net/b/y", {{3, 0}}),
-                op("c", "head", {{4, 0}})});
-  EXPECT_EQ(map_of(graph, placement_of({1, 1, 2, 2, 2, 0}), &applied),
+      graph_of({op("w", "net/a", {}, 1 << 20, "Parameter"), op("v", "net/b/x", {}, 8, "Parameter"),
+                op("u", "head", {}, 8, "Parameter"), op("a1", "net/a", {{0, 0}}, 1 << 20),
+                op("a2", "net/a", {{3, 0}}, 8), op("b1", "net/b/x", {{4, 0}, {1, 0}}),
+                op("b2", "net/b/y", {{5, 0}}), op("c", "head", {{6, 0}, {2, 0}})});
+  EXPECT_EQ(map_of(graph, placement_of({1, 2, 0, 1, 2, 2, 2, 0}), &applied),
             json::parse(R"({"net.a": 0, "net.b": 1, "head": "cpu"})"));
-  EXPECT_EQ(applied, placement_of({1, 1, 1, 2, 2, 0}));
-  EXPECT_EQ(map_of(graph, Placement(6, DeviceId{2})), json::parse(R"({"": 1})"));
+  EXPECT_EQ(applied, placement_of({1, 2, 0, 1, 1, 2, 2, 0}));
+  EXPECT_EQ(map_of(graph, Placement(8, DeviceId{2})), json::parse(R"({"": 1})"));
 }
 
 TEST(AccelerateExport, TimeDecidesIfTheMachineIsGiven) {
@@ -403,12 +448,80 @@ TEST(AccelerateExport, ModuleThatJoinsTensorsIsNotSplit) {
 
 TEST(AccelerateExport, CodeOutsideModulesRunsWhereItsInputIs) {
   Placement applied;
-  const OpGraph graph = graph_of({op("a", "net/a"), op("flatten", "net", {{0, 0}}), op("view", "", {{1, 0}}),
-                                  op("b", "net/b", {{2, 0}}), op("weight", "", {}, 4, "Parameter"),
-                                  op("mm", "net/b", {{3, 0}, {4, 0}}, 64)});
-  EXPECT_EQ(map_of(graph, placement_of({1, 2, 2, 2, 1, 2}), &applied),
+  const OpGraph graph =
+      graph_of({op("a", "net/a", {{6, 0}}), op("flatten", "net", {{0, 0}}), op("view", "", {{1, 0}}),
+                op("b", "net/b", {{2, 0}}), op("weight", "", {}, 4, "Parameter"),
+                op("mm", "net/b", {{3, 0}, {4, 0}}, 64), op("other", "", {}, 4, "Parameter")});
+  EXPECT_EQ(map_of(graph, placement_of({1, 2, 2, 2, 1, 2, 1}), &applied),
             json::parse(R"({"net.a": 0, "net.b": 1})"));
-  EXPECT_EQ(applied, placement_of({1, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(applied, placement_of({1, 1, 1, 2, 2, 2, 1}));
+}
+
+/// A body in the form of most transformers: positions are added to words in its own code, then blocks that
+/// add their input to their result. The last op is the head; `tied`: it reads the words' weight.
+OpGraph body(bool tied) {
+  std::vector<OpSpec> ops{op("ids", "input", {}, 4, "Input"),
+                          op("w", "body/words", {}, 64, "Parameter"),
+                          op("p", "body/places", {}, 64, "Parameter"),
+                          op("words", "body/words", {{0, 0}, {1, 0}}),
+                          op("places", "body/places", {{0, 0}, {2, 0}}),
+                          op("sum", "body", {{3, 0}, {4, 0}})};
+  std::uint32_t last = 5;
+  for (int k = 0; k < 3; ++k) {
+    const std::string block = "body/layers/" + std::to_string(k);
+    const auto at = static_cast<std::uint32_t>(ops.size());
+    ops.push_back(op(block + "/w", block + "/up", {}, 64, "Parameter"));
+    ops.push_back(op(block + "/up", block + "/up", {{last, 0}, {at, 0}}));
+    ops.push_back(op(block + "/add", block, {{last, 0}, {at + 1, 0}}));
+    last = at + 2;
+  }
+  ops.push_back(op("h", "head", {}, 64, "Parameter"));
+  const auto weight = tied ? 1u : static_cast<std::uint32_t>(ops.size() - 1);
+  if (tied) ops.pop_back();
+  ops.push_back(op("head", "head", {{last, 0}, {weight, 0}}));
+  return graph_of(std::move(ops));
+}
+
+TEST(AccelerateExport, BodyThatAddsPositionsIsSplitBetweenItsBlocks) {
+  Placement applied;
+  const OpGraph graph = body(/*tied=*/false);
+  // Words and positions, which the body adds, are together; each block is whole.
+  const auto map = map_of(graph, placement_of({1, 1, 2, 1, 2, 1, 1, 1, 2, 2, 2, 1, 2, 2, 2, 2, 2}), &applied);
+  EXPECT_EQ(map, json::parse(R"({"body.words": 0, "body.places": 0, "body.layers.0": 0, "body.layers.1": 1,
+                                 "body.layers.2": 1, "head": 1})"));
+  EXPECT_EQ(applied, placement_of({1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2}));
+}
+
+TEST(AccelerateExport, ModulesOfATiedWeightAreTogetherAndTheTreeNamesTheirTensors) {
+  const OpGraph graph = body(/*tied=*/true);
+  const Placement placement = placement_of({1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2});
+  const auto made = export_placement(
+      "accelerate",
+      {.graph = graph,
+       .devices = kThree,
+       .placement = placement,
+       .modules = {"body", "body.words", "body.places", "body.layers", "body.layers.0", "body.layers.1",
+                   "body.layers.2", "body.layers.0.up", "body.layers.1.up", "body.layers.2.up", "head",
+                   "other", "w", "p", "head.weight = w", "other.weight = w"}});
+  ASSERT_TRUE(made.ok()) << made.error().context;
+  const json map = json::parse(made->content);
+  EXPECT_EQ(map["head"], map["body.words"]) << map;
+  EXPECT_EQ(map["other"], map["body.words"]) << "only the tree knows it: " << map;
+  EXPECT_EQ(map["body.layers.2"], 1) << map;
+  EXPECT_EQ(made->moved_ops, 1u);
+  EXPECT_FALSE(made->exact());
+}
+
+TEST(AccelerateExport, ModulesOnTheCpuBesideGpusAreALoss) {
+  const OpGraph graph = body(false);
+  const auto made = export_placement(
+      "accelerate", {.graph = graph,
+                     .devices = kThree,
+                     .placement = placement_of({1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0})});
+  ASSERT_TRUE(made.ok()) << made.error().context;
+  EXPECT_EQ(made->moved_ops, 0u);
+  EXPECT_FALSE(made->exact()) << "accelerate computes there on a GPU";
+  EXPECT_THAT(made->losses, ElementsAre(HasSubstr("'cpu'")));
 }
 
 TEST(AccelerateExport, UpdatesStayWithTheirWeightsAndOnnxNamesAreModules) {
@@ -418,10 +531,11 @@ TEST(AccelerateExport, UpdatesStayWithTheirWeightsAndOnnxNamesAreModules) {
   update.phase = Phase::kUpdate;
   const OpGraph graph = graph_of({op("w", "layer1/layer1.0/conv1", {}, 64, "Parameter"),
                                   op("c", "layer1/layer1.0/conv1", {{0, 0}}, 64), update,
-                                  op("d", "layer1/layer1.1/conv1", {{1, 0}}, 64)});
-  EXPECT_EQ(map_of(graph, placement_of({1, 1, 1, 2}), &applied),
+                                  op("d", "layer1/layer1.1/conv1", {{1, 0}, {4, 0}}, 64),
+                                  op("v", "layer1/layer1.1/conv1", {}, 64, "Parameter")});
+  EXPECT_EQ(map_of(graph, placement_of({1, 1, 1, 2, 2}), &applied),
             json::parse(R"({"layer1.0": 0, "layer1.1": 1})"));
-  EXPECT_EQ(applied, placement_of({1, 1, 1, 2}));
+  EXPECT_EQ(applied, placement_of({1, 1, 1, 2, 2}));
 }
 
 /// Device by accelerate's rule: the longest entry that is the module or contains it.
@@ -455,6 +569,8 @@ TEST(AccelerateExport, ReaderOfTheMapGetsTheReportedPlacement) {
       std::string module{graph.group_name(leader)};
       std::replace(module.begin(), module.end(), '/', '.');
       if (module.empty() || graph.type_name(OpId{i}) == "Input") continue;
+      // A module without weights has no entry: it runs where its input is.
+      if (resolved(map, module, names_of(machine)) == DeviceId{255}) continue;
       EXPECT_EQ(resolved(map, module, names_of(machine)), applied[i]) << module << " seed " << seed;
       ++checked;
       // The blocks have residual connections, so each is whole.

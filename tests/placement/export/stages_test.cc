@@ -166,6 +166,43 @@ TEST(Vllm, CountsTheLayersOfEachRank) {
   EXPECT_EQ(lossy->moved_ops, 4u);
 }
 
+TEST(Pipelining, TiedWeightIsALossAndItsCopiesAreState) {
+  OpGraphBuilder builder;
+  const auto add = [&](const char* name, const char* group, std::vector<EdgeSpec> inputs) {
+    OpSpec spec;
+    spec.name = name;
+    spec.type = inputs.empty() ? "Parameter" : "Add";
+    spec.group = group;
+    spec.param_bytes = inputs.empty() ? 32 : 0;
+    spec.inputs = std::move(inputs);
+    spec.outputs = {{DType::kF32, {8, 1}}};
+    builder.add(spec);
+  };
+  add("table.weight", "table", {});
+  add("embed", "table", {{0, 0}});
+  add("w", "layers/0", {});
+  add("layer", "layers/0", {{1, 0}, {2, 0}});
+  add("head", "head", {{3, 0}, {0, 0}});
+  const OpGraph graph = std::move(builder).build().value();
+  Placement placement(5, DeviceId{0});
+  placement.back() = DeviceId{1};
+  const auto made = staged_as("pipelining", graph, placement);
+  ASSERT_TRUE(made.ok()) << made.error().context;
+  EXPECT_EQ(made->moved_ops, 0u);
+  EXPECT_FALSE(made->exact());
+  EXPECT_THAT(made->losses, ElementsAre(HasSubstr("'table.weight'")));
+  ASSERT_EQ(made->stages.size(), 2u);
+  EXPECT_EQ(made->stages[0].state_bytes, 96) << "PyTorch keeps a copy per name in the first stage";
+  EXPECT_EQ(made->stages[1].state_bytes, 32);
+}
+
+TEST(Pipelining, StageStartsBeforeTheElementOfAListNotBeforeTheList) {
+  // PyTorch never calls a ModuleList, so that a cut before it would not happen.
+  const auto made = staged_as("pipelining", chain_of(kDecoder), placed({0, 1, 1, 1, 1, 1, 1, 1, 1}));
+  ASSERT_TRUE(made.ok()) << made.error().context;
+  EXPECT_EQ(json::parse(made->content)["split_spec"], json::parse(R"({"model.layers.0": "BEGINNING"})"));
+}
+
 TEST(Vllm, LayersOutOfOrderAreRefused) {
   const OpGraph graph = chain_of({"layers/0", "layers/2", "layers/1"});
   const auto refused = staged_as("vllm", graph, placed({0, 0, 1}));
