@@ -180,7 +180,7 @@ class Workshop:
                 machine = str(folder / "machine.toml")
             words += ["--devices", machine]
         if task.by_bytes:
-            (folder / "rules.toml").write_text("[[rule]]\nmatch = { name = '' }\nallow = [\"*\"]\n")
+            (folder / "rules.toml").write_text("[[rule]]\nmatch = { name = '.' }\nallow = [\"*\"]\n")
             words += ["--rules", str(folder / "rules.toml")]
         bound = run_program(self.program, ["bound", *words, "--certificate", str(certificate)])
         sha = run_program(self.program, ["inspect", str(graph)])["graph_sha256"]

@@ -66,10 +66,10 @@ class MemoryOfMethods : public ::testing::TestWithParam<Objective> {};
 
 TEST_P(MemoryOfMethods, IsThatOfAStepAndOfWhatDevicesKeep) {
   std::size_t fitting = 0, unfit = 0, moving = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < 25; ++seed) {
     Rng rng{seed, Purpose::kTest, 9};
     std::int64_t everything = 0;
-    const OpGraph graph = testing::random_graph(rng, 12 + rng.below(40));
+    const OpGraph graph = testing::random_graph(rng, 10 + rng.below(30));
     for (std::uint32_t op = 0; op < graph.num_ops(); ++op) everything += graph.output_bytes(OpId{op});
     const testing::SampleTask task{
         graph, testing::sample_devices(1 + rng.below(3), rng.below(2) == 0, everything / (2 + rng.below(3)))};
@@ -78,7 +78,9 @@ TEST_P(MemoryOfMethods, IsThatOfAStepAndOfWhatDevicesKeep) {
     Simulator step{task.graph, task.devices};
     for (const char* name : {"contiguous", "anneal", "local-search", "m-etf", "random"}) {
       Problem problem{task.graph, task.devices, task.constraints, costs, seed, GetParam()};
-      problem.context.evaluations = 300;
+      problem.context.evaluations = 150;
+      std::size_t polls = 0;
+      problem.context.stopped = [&] { return ++polls > 1000; };  // Enough but for large ideal graphs.
       const auto answer = find_method(name).value()->find(problem, *model);
       if (!answer) {
         ASSERT_EQ(answer.error().code, Errc::kNoPlacement) << answer.error().context;
@@ -102,9 +104,9 @@ TEST_P(MemoryOfMethods, IsThatOfAStepAndOfWhatDevicesKeep) {
       moving += measured.bytes_moved > 0 ? 1 : 0;
     }
   }
-  EXPECT_GT(fitting, 60u);
-  EXPECT_GT(unfit, 10u);
-  EXPECT_GT(moving, 30u);
+  EXPECT_GT(fitting, 25u);
+  EXPECT_GT(unfit, 5u);
+  EXPECT_GT(moving, 12u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Objectives, MemoryOfMethods,

@@ -132,7 +132,7 @@ TEST(Objective, ProfileOfOneKindOfDeviceStaysOnIt) {
   EXPECT_THAT(run(place).err, HasSubstr("they stay off cpu:0, unless a rule allows it"));
   std::vector<std::string> ruled = place;
   ruled.insert(ruled.end(),
-               {"--rules", folder.file("all.toml", "[[rule]]\nmatch = { name = '' }\nallow = [\"*\"]\n")});
+               {"--rules", folder.file("all.toml", "[[rule]]\nmatch = { name = '.' }\nallow = [\"*\"]\n")});
   const nlohmann::ordered_json elsewhere = json_of(ruled);
   EXPECT_LT(elsewhere["measured"]["step_time_s"].get<double>(),
             placed["measured"]["step_time_s"].get<double>());
