@@ -62,7 +62,7 @@ constexpr OpKindRow kAten[] = {
     {kMatmul, product(kBatchProductPlus), "baddbmm addbmm"},
     {kMatmul, product(kContraction),
      "matmul linalg_matmul _weight_int4pack_mm _weight_int4pack_mm_for_cpu _weight_int8pack_mm "
-     "_weight_int4pack_mm_with_scales_and_zeros _dyn_quant_matmul_4bit _euclidean_dist"},
+     "_weight_int4pack_mm_with_scales_and_zeros _dyn_quant_matmul_4bit"},
     {kElementwise, product(kContraction), "mv dot vdot inner linalg_vecdot vecdot"},
     {kElementwise, product(kMatrixVectorPlus), "addmv"},
     {kMatmul, product(kLinear), "linear mkldnn_linear"},
@@ -75,7 +75,7 @@ constexpr OpKindRow kAten[] = {
     {kMatmul, product(kTensordot), "tensordot"},
     {kMatmul, product(kBilinear), "bilinear"},
     {kMatmul, product(kTrilinear), "_trilinear"},
-    {kElementwise, product(kDistances, 3), "cdist _cdist_forward _pdist_forward"},
+    {kElementwise, product(kDistances, 3), "cdist _cdist_forward _pdist_forward _euclidean_dist"},
     {kElementwise, product(kDistances, 4, 1), "_cdist_backward"},
     {kConv, product(kConvolution), "convolution"},
     {kConv, product(kConvolution),
@@ -109,7 +109,9 @@ constexpr OpKindRow kAten[] = {
     {kMatmul, product(kAttentionGradient, 1, 0), "flex_attention_backward"},
     {kMatmul, product(kAttentionGradient, 1, 1), "_cudnn_attention_backward"},
     {kMatmul, product(kAttentionGradient, 2, 1), "_flash_attention_backward _efficient_attention_backward"},
-    {kMatmul, product(kEncoderLayer), "_native_multi_head_attention _transformer_encoder_layer_fwd"},
+    // The input is the axis of the length.
+    {kMatmul, product(kEncoderLayer, 1, 1), "_native_multi_head_attention _transformer_encoder_layer_fwd"},
+    {kMatmul, product(kEncoderLayer, 1, 0), "multi_head_attention_forward"},
     {kGather, by(kGatheredSum),
      "embedding_bag _embedding_bag _embedding_bag_forward_only _embedding_bag_backward "
      "_embedding_bag_dense_backward _embedding_bag_sparse_backward"},
@@ -584,9 +586,11 @@ OpClass class_of_type(std::string_view type) {
     // A name that is in several vocabularies has the same class in all of them.
     for (const Vocabulary vocabulary : {Vocabulary::kGraph, Vocabulary::kOnnx, Vocabulary::kTensorFlow})
       if (kind == nullptr) kind = index_of(vocabulary).exact(type);
-    // An op of a library of torch, such as the experts of transformers.
-    if (const std::size_t colon = type.rfind("::"); kind == nullptr && colon != std::string_view::npos)
-      kind = index_of(Vocabulary::kAten).exact(type.substr(colon + 2));
+    // A product of another library of torch, such as the experts of transformers.
+    if (const std::size_t colon = type.rfind("::"); kind == nullptr && colon != std::string_view::npos) {
+      const OpKind* base = index_of(Vocabulary::kAten).exact(type.substr(colon + 2));
+      if (base != nullptr && base->op_class == kMatmul) kind = base;
+    }
   }
   return kind == nullptr ? OpClass::kElementwise : kind->op_class;
 }

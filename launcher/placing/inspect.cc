@@ -17,6 +17,7 @@
 #include "graph/order.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
+#include "launcher/placing/results.h"
 #include "launcher/terminal/json_text.h"
 #include "placement/bounds/lower_bound.h"
 #include "placement/machine/cost_model.h"

@@ -150,12 +150,20 @@ class Counter {
         if (const auto sizes = einsum(one.text, in_)) return times(2, sizes->all);
     return std::nullopt;
   }
+  /// The contracted axes of the first input: a list, a pair of lists, or how many of its last axes.
   std::optional<std::int64_t> tensordot() const {
     const AtenArg* axes = arg("dims_self");
-    if (in_.empty() || axes == nullptr || axes->kind != AtenArg::Kind::kList) return std::nullopt;
+    if (axes == nullptr) axes = arg("dims");
+    if (axes != nullptr && !axes->items.empty() && axes->items[0].kind == AtenArg::Kind::kList)
+      axes = &axes->items[0];
+    if (in_.empty() || axes == nullptr) return std::nullopt;
     std::int64_t work = times(2, n_);
-    for (const std::int64_t axis : whole_numbers("dims_self"))
+    const auto contract = [&](std::int64_t axis) {
       if (const auto at = axis_of(axis, in_[0].size())) work = times(work, in_[0][*at]);
+    };
+    for (const AtenArg& item : axes->items) contract(item.number);
+    if (axes->kind == AtenArg::Kind::kInt)
+      for (std::int64_t k = 0; k < std::min<std::int64_t>(axes->number, 16); ++k) contract(-1 - k);
     return work;
   }
   /// The lists name the axes that each input gains, in the shape to which all of them broadcast; the product
@@ -203,7 +211,8 @@ class Counter {
     std::int64_t work = 0;
     for (std::size_t k = 1; k + 1 < in_.size(); ++k)
       if (in_[k].size() == 2 && in_[k + 1].size() == 1) work = plus(work, times(times(2, rows(0)), of(k)));
-    const std::int64_t scores = times(rows(0), size(0, 1));
+    const std::size_t keys = in_.size() > 1 && in_[1].size() == 3 ? 1 : 0;
+    const std::int64_t scores = times(rows(0), size(keys, rule_.input));
     const std::int64_t heads = std::max(number("num_heads", 1), number("num_head", 1));
     return plus(work, times(scores, plus(times(4, last(0)), times(5, heads))));
   }

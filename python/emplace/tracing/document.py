@@ -61,6 +61,7 @@ _PLACEMENT_ATTRIBUTES = (
     "mode",
     "num_head",
     "num_heads",
+    "sumdim",
 )
 
 

@@ -64,7 +64,8 @@ def onnx(model: torch.nn.Module, inputs: tuple[Any, ...], folder: Path) -> int:
     body = getattr(model, "body", None)
     if hasattr(body, "set_experts_implementation"):  # The exporter has no rule for grouped products.
         body.set_experts_implementation("batched_mm")
-    # Its optimiser would fold normalisations into convolutions: less work, truly.
+    # Its optimiser would fold normalisations into convolutions: less work, truly. Without it each convolution has
+    # a bias of zeros.
     torch.onnx.export(model, inputs, folder / "net.onnx", external_data=False, optimize=False, verbose=False)
     return work(em.read(folder / "net.onnx"))
 
