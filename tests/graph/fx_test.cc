@@ -176,6 +176,20 @@ TEST(FxText, CountsATiedWeightOnce) {
   EXPECT_EQ(apart.num_ops(), 4u);
 }
 
+TEST(FxText, ReadsAWriteToAPart) {
+  // As Dynamo prints it, also for the masks of flex_attention.
+  const OpGraph graph = read_fx(module(R"(x: "f32[4, 3]", i: "i64[2]")", R"(
+        one: "f32[]" = x.new_ones(())
+        x[(i, slice(None, 1, None))] = one;  setitem = x;  i = None
+        y: "f32[4, 3]" = x.relu();  x = None
+        return (y,)
+)"))
+                            .value();
+  const OpId write = op_named(graph, "x[(i, slice(None, 1, None))]"), read = op_named(graph, "y");
+  EXPECT_EQ(graph.type_name(write), "aten::index_put");
+  EXPECT_EQ(graph.producer(graph.inputs(read)[0]), write);
+}
+
 TEST(FxText, CountsAnEinsumByItsEquation) {
   const OpGraph graph = read_fx(module(R"(x: "f32[5, 3, 2]", y: "f32[5, 2, 4]")", R"(
         z: "f32[5, 3, 4]" = torch.functional.einsum('bij,bjk->bik', x, y)

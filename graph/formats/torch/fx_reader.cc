@@ -397,6 +397,10 @@ class FxReader {
     }
     bool tuple = false;
     EMPLACE_TRY_ASSIGN(auto made, results(one, tuple));
+    if (one.writes && !read.tensors.empty()) {
+      tuple = false;
+      made = {{0, read.call.tensors[0].spec}};
+    }
     if (made.empty()) {
       // The result is not a tensor, or is not read: a tensor that is read must have a type.
       Value value;

@@ -367,6 +367,10 @@ class FxTextReader {
     while (end < text.size() && is_word(text[end])) ++end;
     one.name = text.substr(0, end);
     std::string_view rest = stripped(text.substr(end));
+    if (rest.starts_with('[')) {
+      const auto sides = split(text, '=');
+      if (sides.size() == 2 && add_write(stripped(sides[0]), sides[1])) return Unit{};
+    }
     if (rest.starts_with(':')) {
       const auto sides = split(rest.substr(1), '=');
       one.type = unquoted(stripped(sides[0]));
@@ -384,6 +388,19 @@ class FxTextReader {
     }
     out_.statements.push_back(std::move(one));
     return Unit{};
+  }
+
+  /// Adds "x[i] = y"; returns whether that is what it is.
+  bool add_write(std::string_view part, std::string_view from) {
+    auto target = Parser{part}.whole(), value = Parser{from}.whole();
+    if (!target || target->kind != FxExpr::Kind::kItem || !value) return false;
+    FxStatement one;
+    one.line = begin_, one.name = part, one.has_value = one.writes = true;
+    one.value.kind = FxExpr::Kind::kCall, one.value.text = "torch.ops.aten.index_put_.default";
+    one.value.items = std::move(target->items);
+    one.value.items.push_back(*std::move(value));
+    out_.statements.push_back(std::move(one));
+    return true;
   }
 
   std::string_view text_, line_;

@@ -38,6 +38,7 @@ struct FxStatement {
   std::string_view name, type;
   FxExpr value;
   bool has_value = false;
+  bool writes = false;  ///< "x[i] = y": a call of x, i and y, whose result later readers of x read.
 };
 
 /// The first graph of a text.
