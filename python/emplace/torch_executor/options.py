@@ -41,7 +41,9 @@ def parse(arguments: list[str]) -> Options:
     parser.add_argument("--model", type=_model, metavar="MODULE:FUNCTION", help="what makes the step")
     parser.add_argument("--parent", type=whole, metavar="PID", help="end if the parent is not this process")
     parser.add_argument("--threads", type=positive, metavar="N", help="threads of a CPU device (1)")
-    parser.add_argument("--devices", type=_devices, metavar="NAME=DEVICE,…", help="e.g. gpu:0=cuda:0")
+    parser.add_argument(
+        "--devices", action=_Once, type=_devices, metavar="NAME=DEVICE,…", help="e.g. gpu:0=cuda:0"
+    )
     for failure in ("crash", "hang", "poison", "oom"):
         parser.add_argument(f"--{failure}-every", type=whole, metavar="N", help="fail on purpose, for tests")
     parser.add_argument("--version", action="store_true", help="print the versions")
@@ -56,12 +58,33 @@ def _model(text: str) -> str:
 
 
 def _devices(text: str) -> dict[str, str]:
-    found = {}
+    found: dict[str, str] = {}
     for entry in filter(None, text.split(",")):
-        device, sign, found[device] = entry.partition("=")
-        if not (device and sign and found[device]):
+        name, sign, device = entry.partition("=")
+        if not (name and sign and device):
             raise argparse.ArgumentTypeError(f"'{entry}' is not NAME=DEVICE; give e.g. gpu:0=cuda:0")
+        if name in found:
+            raise argparse.ArgumentTypeError(f"'{name}' has two devices; give one")
+        found[name] = device
     return found
+
+
+class _Once(argparse.Action):
+    """Stores a value, and refuses a second one, of which one would be lost."""
+
+    taken = False
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        if self.taken:
+            raise argparse.ArgumentError(self, "given twice; separate devices by commas")
+        self.taken = True
+        setattr(namespace, self.dest, values)
 
 
 def torch_version() -> str:

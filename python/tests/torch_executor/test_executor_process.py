@@ -256,6 +256,9 @@ def test_the_command_line() -> None:
     for bad in ("--model=shop", "--threads=0", "--threads=x", "--devices=a", "--crash-every", "--model", "x"):
         with pytest.raises(EmplaceError):
             parse([bad])
+    for lost in (["--devices=a=cpu", "--devices=b=cpu"], ["--devices=a=cpu,a=cuda:0"]):
+        with pytest.raises(EmplaceError, match="given twice|two devices"):
+            parse(lost)
     assert parse(["--hang-every=3"]).hang_every == 3
 
 
