@@ -41,11 +41,16 @@ Result<Unit> check_graph(const json& document, const std::string& where, const O
                          const std::string& graph_sha256) {
   if (document.value("graph_sha256", json{}) == graph_sha256) return Unit{};
   const json name = document.value("graph", json{});
+  const std::string graph_name = printable(graph.name(), 60);
+  // Readers learn, too: a file may have other ops or costs today than when it was placed.
+  if (name == graph.name())
+    return invalid(where, "is a placement for another graph ('" + graph_name + "', changed or read by an older program)",
+                   "place it again");
   return invalid(
       where,
       "is a placement for another graph" +
           (name.is_string() ? " ('" + printable(name.get<std::string>(), 60) + "')" : std::string{}),
-      "place this graph first: '" + printable(graph.name(), 60) + "'");
+      "place this graph first: '" + graph_name + "'");
 }
 
 /// Resolves every op's device name with `find`, a Result<DeviceId>(const std::string&).
