@@ -242,8 +242,9 @@ Json Export::json_of(const PlacementFile& file, const interop::ExportedPlacement
             {"exact", made.exact()}, {"ops", file.graph.num_ops()}, {"moved_ops", made.moved_ops}};
   json["step_time_s"] = costs && costs->before.valid ? costs->before.step_time_s : kJsonNull;
   json["applied_step_time_s"] = costs && costs->after.valid ? costs->after.step_time_s : kJsonNull;
-  json["losses"] = made.losses;
-  if (costs) json["peak_memory_bytes"] = costs->after.peak_bytes;
+  if (!made.losses.empty()) json["losses"] = made.losses;
+  const bool by_module = format_ == "accelerate" || !made.stages.empty();
+  if (costs && by_module) json["peak_memory_bytes"] = costs->after.peak_bytes;
   if (made.parts > 0) json["parts"] = made.parts;
   if (made.stages.empty()) return json;
   Json stages = Json::array();

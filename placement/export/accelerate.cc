@@ -71,7 +71,14 @@ Result<ExportedPlacement> placement_accelerate(const PlacementExport& what) {
   EMPLACE_TRY_ASSIGN(const auto replacement, one_cpu(what, devices, "accelerate"));
   EMPLACE_TRY_ASSIGN(const ModuleUnits units, ModuleUnits::make(what));
   std::vector<DeviceId> chosen = most_used(what, units, replacement);
-  if (what.search != nullptr && !(what.keep_exact && applied(units, chosen) == what.placement)) {
+  const bool named = !what.modules.empty() || !what.graph.source().starts_with("onnx");
+  if (const auto entries = units.entries(chosen);
+      !named && !(entries.size() == 1 && entries.front().first.empty()))
+    return invalid(
+        "--to accelerate",
+        "an ONNX model does not name every module of its PyTorch model (batch norms are folded away)",
+        "give the names of its modules with --modules FILE");
+  if (named && what.search != nullptr && !(what.keep_exact && applied(units, chosen) == what.placement)) {
     const auto main = units.main();
     EMPLACE_TRY_ASSIGN(chosen, what.search->place({.unit_of_op = units.unit_of_op(),
                                                    .units = units.size(),
@@ -83,12 +90,6 @@ Result<ExportedPlacement> placement_accelerate(const PlacementExport& what) {
                                                   chosen));
   }
   const auto entries = units.entries(chosen);
-  const bool whole = entries.size() == 1 && entries.front().first.empty();
-  if (what.modules.empty() && !whole && what.graph.source().starts_with("onnx"))
-    return invalid(
-        "--to accelerate",
-        "an ONNX model does not name every module of its PyTorch model (batch norms are folded away)",
-        "give the names of its modules with --modules FILE");
   json object = json::object();
   bool gpu = false, cpu = false;
   for (const auto& [name, device] : entries) {

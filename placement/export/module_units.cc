@@ -22,6 +22,9 @@ std::vector<std::string> without_ties(std::vector<std::string> names) {
   return names;
 }
 
+/// The source of graphs that the Python package traces. Its trees have only the modules with tensors.
+constexpr std::string_view kTrace = "emplace.trace";
+
 /// Whether a scope is one that a trace gives to what is outside of the model.
 bool is_outside(std::string_view scope) {
   return scope == "loss" || scope == "optimizer" || scope == "input";
@@ -81,8 +84,9 @@ Result<std::uint32_t> ModuleUnits::module_of(OpId op) {
   if (names_.empty()) return add(name);
   if (const auto known = tree_.find(name)) return add(*known);
   const auto inputs = graph_.inputs(op);
-  if (is_weight(op) || std::any_of(inputs.begin(), inputs.end(),
-                                   [&](TensorId tensor) { return is_weight(graph_.producer(tensor)); }))
+  if (graph_.source() != kTrace || is_weight(op) ||
+      std::any_of(inputs.begin(), inputs.end(),
+                  [&](TensorId tensor) { return is_weight(graph_.producer(tensor)); }))
     return invalid("--modules",
                    "has no module '" + printable(name, 80) + "', which " + quoted_op(graph_, op) + " is in",
                    "give the modules of the model that the graph was made from");
