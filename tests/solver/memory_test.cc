@@ -66,7 +66,7 @@ class MemoryOfMethods : public ::testing::TestWithParam<Objective> {};
 
 TEST_P(MemoryOfMethods, IsThatOfAStepAndOfWhatDevicesKeep) {
   std::size_t fitting = 0, unfit = 0, moving = 0;
-  for (std::uint64_t seed = 0; seed < 25; ++seed) {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
     Rng rng{seed, Purpose::kTest, 9};
     std::int64_t everything = 0;
     const OpGraph graph = testing::random_graph(rng, 10 + rng.below(30));
@@ -78,9 +78,9 @@ TEST_P(MemoryOfMethods, IsThatOfAStepAndOfWhatDevicesKeep) {
     Simulator step{task.graph, task.devices};
     for (const char* name : {"contiguous", "anneal", "local-search", "m-etf", "random"}) {
       Problem problem{task.graph, task.devices, task.constraints, costs, seed, GetParam()};
-      problem.context.evaluations = 150;
+      problem.context.evaluations = 60;
       std::size_t polls = 0;
-      problem.context.stopped = [&] { return ++polls > 1000; };  // Enough but for large ideal graphs.
+      problem.context.stopped = [&] { return ++polls > 200; };  // Enough but for large ideal graphs.
       const auto answer = find_method(name).value()->find(problem, *model);
       if (!answer) {
         ASSERT_EQ(answer.error().code, Errc::kNoPlacement) << answer.error().context;
@@ -104,9 +104,9 @@ TEST_P(MemoryOfMethods, IsThatOfAStepAndOfWhatDevicesKeep) {
       moving += measured.bytes_moved > 0 ? 1 : 0;
     }
   }
-  EXPECT_GT(fitting, 25u);
-  EXPECT_GT(unfit, 5u);
-  EXPECT_GT(moving, 12u);
+  EXPECT_GT(fitting, 10u);
+  EXPECT_GT(unfit, 3u);
+  EXPECT_GT(moving, 5u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Objectives, MemoryOfMethods,

@@ -130,7 +130,8 @@ void recurrent_rule(Inference& op, const Shape& x) {
   if (r == nullptr || x.size() != 3 || r->size() != 3) return;
   const bool batch_first = op.number("layout", 0) != 0;
   const std::int64_t steps = x[batch_first ? 1 : 0], batch = x[batch_first ? 0 : 1];
-  const std::int64_t directions = (*r)[0], hidden = std::min((*r)[1], (*r)[2]);  // Quantised R is transposed.
+  const std::int64_t directions = (*r)[0],
+                     hidden = std::min((*r)[1], (*r)[2]);  // A quantised R is transposed.
   op.set(0, batch_first ? Shape{batch, steps, directions, hidden} : Shape{steps, directions, batch, hidden});
   for (std::size_t k = 1; k < op.num_outputs(); ++k)
     op.set(k, batch_first ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden});

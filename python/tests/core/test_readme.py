@@ -31,9 +31,11 @@ def test_the_first_recipe_gives_a_step_with_batch_norms(root: Path, tmp_path: Pa
     printed = re.search(r"# ([\d,]+) ops, ([\d.]+) GFLOP, (\d+) batch norms", commands)
     assert printed is not None, "the page states what the recipe gives"
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/python").symlink_to(sys.executable)
-    (tmp_path / "bin/emplace").symlink_to(os.environ["EMPLACE_PROGRAM"])
-    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for name, program in {"python": sys.executable, "emplace": os.environ["EMPLACE_PROGRAM"]}.items():
+        command = tmp_path / "bin" / name  # A link to the interpreter would leave its environment.
+        command.write_text(f'#!/bin/sh\nexec "{program}" "$@"\n', encoding="utf-8")
+        command.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
     subprocess.run(["bash", "-euo", "pipefail", "-c", commands.replace("--budget 60s", "--budget 2s")], cwd=tmp_path, env=environment, check=True)
     step = em.read(tmp_path / "step.json.gz")
     known = json.loads(subprocess.run([os.environ["EMPLACE_PROGRAM"], "inspect", tmp_path / "step.json.gz", "--json"], capture_output=True, check=True).stdout)
