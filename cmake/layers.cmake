@@ -1,8 +1,10 @@
-# Unity builds: up to twelve files of a folder are compiled together, so that headers and templates are compiled
-# once instead of twelve times. Names without linkage must therefore be unique within a folder. Every file still
-# includes what it uses: EMPLACE_TOGETHER=OFF (preset dev, clang-tidy) compiles each file alone.
-option(EMPLACE_TOGETHER "Compile up to twelve files of a folder at a time" ON)
+# Unity builds: up to twelve files are compiled together, so that headers and templates are compiled once instead of
+# twelve times. Hot code is grouped by folder; glue and tests are grouped by target (WHOLE), which takes a third less
+# time where folders are small. Names without linkage must therefore be unique within a folder, or a target. Every file
+# still includes what it uses: EMPLACE_TOGETHER=OFF (preset dev, clang-tidy) compiles each file alone.
+option(EMPLACE_TOGETHER "Compile up to twelve files of a folder or a target at a time" ON)
 function(emplace_compile_together target)
+  cmake_parse_arguments(ARG "WHOLE" "" "SOURCES" ${ARGN})
   if(NOT EMPLACE_TOGETHER)
     return()
   endif()
@@ -10,15 +12,18 @@ function(emplace_compile_together target)
   # A class whose State is defined in a source file may use names without linkage there. In a unity build g++
   # treats that file as a header and warns.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-  foreach(source ${ARGN})
-    get_filename_component(folder ${source} ABSOLUTE)
-    get_filename_component(folder ${folder} DIRECTORY)
-    file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${folder})
-    string(MAKE_C_IDENTIFIER "${folder}" folder)
-    list(APPEND sources_${folder} ${source})
-    list(LENGTH sources_${folder} count)
+  foreach(source ${ARG_SOURCES})
+    set(room all)  # Two targets may share a source, which has one group.
+    if(NOT ARG_WHOLE)
+      get_filename_component(room ${source} ABSOLUTE)
+      get_filename_component(room ${room} DIRECTORY)
+      file(RELATIVE_PATH room ${CMAKE_SOURCE_DIR} ${room})
+      string(MAKE_C_IDENTIFIER "${room}" room)
+    endif()
+    list(APPEND sources_${room} ${source})
+    list(LENGTH sources_${room} count)
     math(EXPR group "(${count} - 1) / 12")
-    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${group})
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${room}_${group})
   endforeach()
 endfunction()
 
@@ -31,10 +36,11 @@ function(emplace_layer name)
   if(ARG_GLUE)
     set_target_properties(emplace_${name} PROPERTIES EMPLACE_OPTIMIZE 1)
     emplace_use_precompiled(emplace_${name} emplace_precompiled_glue)
+    emplace_compile_together(emplace_${name} WHOLE SOURCES ${ARG_SOURCES})
   else()
     emplace_use_precompiled(emplace_${name} emplace_precompiled)
+    emplace_compile_together(emplace_${name} SOURCES ${ARG_SOURCES})
   endif()
-  emplace_compile_together(emplace_${name} ${ARG_SOURCES})
 endfunction()
 
 # emplace_test(NAME [WHOLE] [TIMEOUT s] SOURCES… [OPTIMIZED…] LINKS… [LABELS…]): adds a GoogleTest program.
@@ -50,7 +56,7 @@ function(emplace_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE emplace_options ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
-  emplace_compile_together(${name} ${ARG_SOURCES})
+  emplace_compile_together(${name} WHOLE SOURCES ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES EMPLACE_OPTIMIZE 0)
   emplace_use_precompiled(${name} emplace_precompiled_tests)
   set_source_files_properties(${ARG_OPTIMIZED} PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON

@@ -29,7 +29,7 @@ constexpr std::uint64_t kReportEvery = 100, kReportEvolutionEvery = 10;
 constexpr std::uint64_t kScoredWalks = 64;
 
 /// What a world contributes to an update.
-struct Part {
+struct UpdatePart {
   policy::ParameterStore store;  // Its gradients.
   double loss = 0;
 };
@@ -54,11 +54,11 @@ class Training {
   Result<double> update() {
     if (!imitates()) return evolve_heads(policy_, recipe_, worlds_, threads_, updates_++);
     const std::size_t count = recipe_.worlds_per_update;
-    std::vector<Part> parts(count);
+    std::vector<UpdatePart> parts(count);
     EMPLACE_TRY(for_each(count, threads_, [&](std::size_t i) { return contribute(i, parts[i]); }));
     policy_.store.clear_gradients();
     double sum = 0;
-    for (Part& part : parts) {
+    for (UpdatePart& part : parts) {
       const auto from = part.store.gradients();
       const auto to = policy_.store.gradients();
       for (std::size_t k = 0; k < from.size(); ++k) to[k] += from[k] / static_cast<float>(count);
@@ -116,7 +116,7 @@ class Training {
   }
 
   /// Part `i` of the current update.
-  Result<Unit> contribute(std::size_t i, Part& part) {
+  Result<Unit> contribute(std::size_t i, UpdatePart& part) {
     // Each pass visits worlds in a new order; an update belongs to one pass, so its worlds differ.
     const std::uint64_t updates_per_pass = worlds_.size() / recipe_.worlds_per_update;
     const std::uint64_t visit = updates_ * recipe_.worlds_per_update + i;

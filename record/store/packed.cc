@@ -12,7 +12,8 @@ namespace emplace::record {
 namespace {
 
 constexpr std::array<std::byte, 3> kMagic{std::byte{'R'}, std::byte{'L'}, std::byte{'1'}};
-constexpr std::size_t kMaxBytes = std::size_t{1} << 30;  ///< Limit on the placements of one episode [bytes].
+constexpr std::size_t kMaxPlacementBytes = std::size_t{1}
+                                           << 30;  ///< Limit on the placements of one episode [bytes].
 /// Placements with shorter runs on average are compressed by zstd.
 constexpr std::size_t kShortRun = 4;
 
@@ -141,7 +142,8 @@ Result<Bytes> unpack_placements(Bytes packed, std::string_view what) {
   Reader in{std::span{packed}.subspan(kMagic.size())};
   const auto count = in.number(), ops = in.number();
   // A placement takes at least two bytes.
-  if (!count || !ops || *count > packed.size() || (*count > 0 && *ops > kMaxBytes / *count)) return damaged();
+  if (!count || !ops || *count > packed.size() || (*count > 0 && *ops > kMaxPlacementBytes / *count))
+    return damaged();
   Bytes placements(*count * *ops);
   for (std::uint64_t p = 0; p < *count; ++p) {
     const auto row = std::span{placements}.subspan(p * *ops, *ops);

@@ -23,7 +23,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-const SystemClock g_clock;
+const SystemClock g_proxy_clock;
 
 constexpr std::size_t kMaxHeld = 4u << 20;  // Limit of one direction, beyond which the sender is blocked.
 constexpr milliseconds kMergeWindow{20};
@@ -79,7 +79,7 @@ struct FaultProxy::Pipe {
       for (char& byte : piece)
         if (rng.below(static_cast<std::uint32_t>(faults.flip_in)) == 0)
           byte = static_cast<char>(byte ^ (1 << rng.below(8)));
-    const auto now = g_clock.now();
+    const auto now = g_proxy_clock.now();
     Nanos due = now + faults.delay;
     if (faults.jitter.count() > 0)
       due += milliseconds{rng.below(static_cast<std::uint32_t>(faults.jitter.count()) + 1)};
@@ -103,7 +103,7 @@ struct FaultProxy::Pipe {
 
   /// Writes what is due. False: the connection is broken.
   bool give(const Faults& faults, Rng& rng, std::uint64_t& passed) {
-    const auto now = g_clock.now();
+    const auto now = g_proxy_clock.now();
     while (!faults.blackhole && !held.empty() && held.front().due <= now) {
       Piece& piece = held.front();
       std::size_t size = piece.bytes.size() - piece.written;
@@ -247,7 +247,7 @@ void FaultProxy::serve() {
       const MutexLock lock{mutex_};
       if (stop_) return connections_.clear();
       polled = {{listener_, POLLIN, 0}, {wake_, POLLIN, 0}};
-      const auto now = g_clock.now();
+      const auto now = g_proxy_clock.now();
       for (const auto& connection : connections_) {
         for (const Way way : {kUp, kDown}) {
           const Pipe& pipe = connection->pipes[way];

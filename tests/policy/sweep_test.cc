@@ -61,7 +61,7 @@ struct Chain : testing::SampleTask {
   SweepGraph view;
 };
 
-SweepOptions small() {
+SweepOptions small_sweep() {
   SweepOptions options;
   options.hidden = 5;
   options.placements = 3;
@@ -76,10 +76,10 @@ void shake_sweep(Placer& placer) {
 
 TEST(Sweep, SamplesAreValidAndFeasible) {
   const Chain chain{9, 2, 4};
-  const auto placer = chain.placer(small());
-  EXPECT_EQ(placer->sample(7, 0).bytes, chain.placer(small())->sample(7, 0).bytes);
+  const auto placer = chain.placer(small_sweep());
+  EXPECT_EQ(placer->sample(7, 0).bytes, chain.placer(small_sweep())->sample(7, 0).bytes);
   EXPECT_NE(placer->sample(7, 0).bytes, placer->sample(8, 0).bytes);
-  EXPECT_NE(placer->sample(7, 0).bytes, chain.placer(small(), 2)->sample(7, 0).bytes);
+  EXPECT_NE(placer->sample(7, 0).bytes, chain.placer(small_sweep(), 2)->sample(7, 0).bytes);
   for (std::uint64_t episode = 0; episode < 20; ++episode) {
     const auto placements = *placer->expand(placer->sample(episode, 0));
     ASSERT_EQ(placements.size(), 3u);
@@ -92,7 +92,7 @@ TEST(Sweep, SamplesAreValidAndFeasible) {
 
 TEST(Sweep, GradientIsThatOfItsObjective) {
   const Chain chain{6};
-  SweepOptions options = small();
+  SweepOptions options = small_sweep();
   options.entropy = 0.2f;
   options.logit_bound = 3;
   options.stay = 0.5f;
@@ -116,7 +116,7 @@ TEST(Sweep, GradientIsThatOfItsObjective) {
 
 TEST(Sweep, EqualCostsGiveNoGradient) {
   const Chain chain{6};
-  const auto placer = chain.placer(small());
+  const auto placer = chain.placer(small_sweep());
   shake_sweep(*placer);
   const ScoredEpisode alike{placer->sample(0, 0), {2, 2, 2}}, shifted{placer->sample(0, 0), {5, 6, 7}},
       plain{placer->sample(0, 0), {-1, 0, 1}};
@@ -132,9 +132,9 @@ TEST(Sweep, EqualCostsGiveNoGradient) {
 
 TEST(Sweep, ParametersOfOneGraphAndMachinePlaceAnother) {
   const Chain chain{12, 3, 4}, other{20, 7, 4};
-  const auto learned = chain.placer(small());
+  const auto learned = chain.placer(small_sweep());
   shake_sweep(*learned);
-  const auto placer = other.placer(small(), 2);
+  const auto placer = other.placer(small_sweep(), 2);
   ASSERT_TRUE(placer->parameters().load(learned->parameters().bytes()).ok());
   EXPECT_EQ(placer->parameters().sha256(), learned->parameters().sha256());
   EXPECT_EQ(placer->greedy().size(), 20u);
@@ -166,7 +166,7 @@ TEST(Sweep, LearnsWhereToCutAlsoOnUnseenGraphs) {
 TEST(Sweep, StartsAtThePlacementToImprove) {
   Chain chain{8};
   for (std::size_t g = 0; g < 8; ++g) chain.view.start.push_back(g < 4 ? DeviceId{2} : DeviceId{1});
-  SweepOptions options = small();
+  SweepOptions options = small_sweep();
   options.stay = 9;
   options.improves = true;
   const auto placer = chain.placer(options);
@@ -206,7 +206,7 @@ TEST(Sweep, RepeatsTheFeasiblePartOfAnInfeasiblePlacement) {
 
 TEST(Sweep, RefusesActionsOfOthersAndImpossibleNumbers) {
   const Chain chain{6, 2, 2};
-  const auto placer = chain.placer(small());
+  const auto placer = chain.placer(small_sweep());
   EXPECT_FALSE(placer->expand({Bytes(3)}).ok());
   Actions damaged = placer->sample(0, 0);
   damaged.bytes.back() = std::byte{200};
@@ -223,11 +223,11 @@ TEST(Sweep, RefusesActionsOfOthersAndImpossibleNumbers) {
   const auto refused = placer->accumulate_gradient({&too_much, 1});
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().context.find("forbidden device"), std::string::npos);
-  SweepOptions wrong = small();
+  SweepOptions wrong = small_sweep();
   wrong.hidden = 0;
   EXPECT_NE(SweepPlacer::make({chain.view}, wrong, 1).error().context.find("hidden = 0: expected 1 to 4096"),
             std::string::npos);
-  EXPECT_FALSE(SweepPlacer::make({}, small(), 1).ok());
+  EXPECT_FALSE(SweepPlacer::make({}, small_sweep(), 1).ok());
 }
 
 }  // namespace

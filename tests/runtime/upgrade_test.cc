@@ -33,7 +33,7 @@ using messages::Bytes;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const SystemClock g_clock;
+const SystemClock g_upgrade_clock;
 const std::filesystem::path kSessions =
     std::filesystem::path{EMPLACE_SOURCE_DIR} / "tests/wire/golden/sessions";
 
@@ -161,7 +161,7 @@ class Parrot {
   }
   /// Waits for a message of this type on a connection; returns its body.
   Bytes receive(std::size_t plane, std::uint16_t type) {
-    for (const Nanos end = g_clock.now() + seconds{10}; g_clock.now() < end;) {
+    for (const Nanos end = g_upgrade_clock.now() + seconds{10}; g_upgrade_clock.now() < end;) {
       for (zmq::message_t part; sockets_[plane].recv(part, zmq::recv_flags::dontwait);) {
         std::span<const std::byte> batch{static_cast<const std::byte*>(part.data()), part.size()};
         for (Record one; take_record(batch, one);)
@@ -187,7 +187,7 @@ struct Head {
                        .heartbeat = seconds{5},
                        .insecure = true,
                        .known_type = &messages::is_known},
-                      g_clock)
+                      g_upgrade_clock)
                .value();
     EXPECT_TRUE(node->spawn<Dispatcher>("dispatcher/0", Home::kIoLoop, &received).ok());
     thread = std::thread{[this] { EXPECT_TRUE(node->run().ok()); }};

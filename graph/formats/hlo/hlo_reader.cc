@@ -49,9 +49,9 @@ std::string scope_of(std::string_view op_name) {
   return scope;
 }
 
-class Reader {
+class HloReader {
  public:
-  Reader(const HloText& text, std::string_view where) : text_{text}, where_{where}, work_{text, where} {}
+  HloReader(const HloText& text, std::string_view where) : text_{text}, where_{where}, work_{text, where} {}
 
   Result<OpGraph> read() {
     const auto entry = std::find_if(text_.computations.begin(), text_.computations.end(),
@@ -209,7 +209,7 @@ bool looks_like_hlo(std::span<const std::byte> bytes) {
 
 Result<OpGraph> parse_hlo(std::span<const std::byte> bytes, std::string_view where) {
   EMPLACE_TRY_ASSIGN(const auto text, parse_hlo_text(text_of(bytes), where));
-  return Reader{text, where}.read();
+  return HloReader{text, where}.read();
 }
 
 }  // namespace emplace

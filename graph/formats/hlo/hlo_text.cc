@@ -16,7 +16,7 @@ namespace emplace {
 namespace {
 
 constexpr int kDeepestShape = 64;
-constexpr std::string_view kQuotes = "\"";
+constexpr std::string_view kHloQuotes = "\"";
 
 std::string_view unsigned_name(std::string_view name) {
   name = stripped(name);
@@ -28,7 +28,7 @@ std::string_view unsigned_name(std::string_view name) {
 /// true. Returns that position, or npos.
 template <class Each>
 std::size_t outside(std::string_view text, std::size_t at, Each each) {
-  Nesting nesting{kQuotes};
+  Nesting nesting{kHloQuotes};
   for (; at < text.size(); ++at) {
     if (!nesting.in_quote() && text.substr(at).starts_with("/*")) {
       at = std::min(text.find("*/", at), text.size() - 2) + 1;
@@ -114,7 +114,7 @@ class HloTextReader {
     if (text_.empty()) return false;
     begin_ = ++count_;
     std::size_t end = 0;
-    Nesting nesting{kQuotes};
+    Nesting nesting{kHloQuotes};
     for (; end < text_.size(); ++end) {
       if (text_[end] == '\n') {
         const std::string_view so_far = stripped(text_.substr(0, end));

@@ -32,9 +32,9 @@ struct Approximations {
   std::set<std::string> uncounted;
 };
 
-class Reader {
+class OnnxReader {
  public:
-  Reader(onnx::ModelProto& model, std::span<const std::byte> file, std::string_view where,
+  OnnxReader(onnx::ModelProto& model, std::span<const std::byte> file, std::string_view where,
          const OpenDims& dims)
       : graph_{*model.mutable_graph()}, model_{model}, file_{file}, where_{where}, symbols_{dims} {}
 
@@ -43,8 +43,8 @@ class Reader {
       weight_notes_.push_back(std::move(note));
     EMPLACE_TRY_ASSIGN(auto others, weight_notes(graph_, file_, where_));
     weight_notes_.insert(weight_notes_.end(), others.begin(), others.end());
-    for (const auto step : {&Reader::size_inputs, &Reader::infer, &Reader::add_inputs,
-                            &Reader::add_initializers, &Reader::number_nodes, &Reader::add_nodes}) {
+    for (const auto step : {&OnnxReader::size_inputs, &OnnxReader::infer, &OnnxReader::add_inputs,
+                            &OnnxReader::add_initializers, &OnnxReader::number_nodes, &OnnxReader::add_nodes}) {
       EMPLACE_TRY((this->*step)());
     }
     builder_.set_name(graph_.name().empty() ? std::filesystem::path{where_}.stem().string() : graph_.name());
@@ -410,7 +410,7 @@ Result<OpGraph> parse_onnx(std::span<const std::byte> bytes, std::string_view wh
   onnx::ModelProto model;
   EMPLACE_TRY(parse_model(bytes, where, model));
   EMPLACE_TRY(inline_functions(model, where));
-  return Reader{model, bytes, where, dims}.read();
+  return OnnxReader{model, bytes, where, dims}.read();
 }
 
 }  // namespace emplace

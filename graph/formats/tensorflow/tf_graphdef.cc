@@ -28,9 +28,9 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
 };
 
 /// The message type of a TensorFlow file.
-enum class Kind : std::uint8_t { kNone, kGraphDef, kMetaGraphDef, kSavedModel };
+enum class FileKind : std::uint8_t { kNone, kGraphDef, kMetaGraphDef, kSavedModel };
 
-Kind text_kind(std::string_view text) {
+FileKind text_kind(std::string_view text) {
   for (;;) {
     text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
     if (!text.starts_with('#')) break;
@@ -38,23 +38,23 @@ Kind text_kind(std::string_view text) {
   }
   struct Field {
     std::string_view name;
-    Kind kind;
+    FileKind kind;
   };
-  for (const Field& field : {Field{"node", Kind::kGraphDef},
-                             {"versions", Kind::kGraphDef},
-                             {"library", Kind::kGraphDef},
-                             {"meta_info_def", Kind::kMetaGraphDef},
-                             {"graph_def", Kind::kMetaGraphDef},
-                             {"saver_def", Kind::kMetaGraphDef},
-                             {"saved_model_schema_version", Kind::kSavedModel},
-                             {"meta_graphs", Kind::kSavedModel}}) {
+  for (const Field& field : {Field{"node", FileKind::kGraphDef},
+                             {"versions", FileKind::kGraphDef},
+                             {"library", FileKind::kGraphDef},
+                             {"meta_info_def", FileKind::kMetaGraphDef},
+                             {"graph_def", FileKind::kMetaGraphDef},
+                             {"saver_def", FileKind::kMetaGraphDef},
+                             {"saved_model_schema_version", FileKind::kSavedModel},
+                             {"meta_graphs", FileKind::kSavedModel}}) {
     if (!text.starts_with(field.name)) continue;
     const std::string_view rest = text.substr(field.name.size());
     const std::size_t next = rest.find_first_not_of(" \t\r\n");
     if (next != std::string_view::npos && (rest[next] == '{' || rest[next] == '<' || rest[next] == ':'))
       return field.kind;
   }
-  return Kind::kNone;
+  return FileKind::kNone;
 }
 
 /// A field of a message in protobuf's wire format.
@@ -98,14 +98,14 @@ bool is_meta_graph(std::span<const std::byte> bytes) {
   return first.number == 1 && first.whole && second.number == 2 && is_graphdef(second.content);
 }
 
-Kind binary_kind(std::span<const std::byte> bytes) {
+FileKind binary_kind(std::span<const std::byte> bytes) {
   // saved_model_schema_version is 1.
   if (bytes.size() > 2 && bytes[0] == std::byte{0x08} && bytes[1] == std::byte{0x01}) {
     const Field meta = field_at(bytes.subspan(2));
-    return meta.number == 2 && is_meta_graph(meta.content) ? Kind::kSavedModel : Kind::kNone;
+    return meta.number == 2 && is_meta_graph(meta.content) ? FileKind::kSavedModel : FileKind::kNone;
   }
-  if (is_meta_graph(bytes)) return Kind::kMetaGraphDef;
-  return is_graphdef(bytes) ? Kind::kGraphDef : Kind::kNone;
+  if (is_meta_graph(bytes)) return FileKind::kMetaGraphDef;
+  return is_graphdef(bytes) ? FileKind::kGraphDef : FileKind::kNone;
 }
 
 /// Parses a message in binary or text form.
@@ -135,23 +135,24 @@ Result<Message> message_of(std::span<const std::byte> bytes, bool text, std::str
 }  // namespace
 
 bool looks_like_tf_graphdef(std::span<const std::byte> bytes) {
-  return binary_kind(bytes) != Kind::kNone || text_kind(text_of(bytes)) != Kind::kNone;
+  return binary_kind(bytes) != FileKind::kNone || text_kind(text_of(bytes)) != FileKind::kNone;
 }
 
 Result<OpGraph> parse_tf_graphdef(std::span<const std::byte> bytes, std::string_view where,
                                   const OpenDims& dims) {
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     return invalid(where, "is larger than 2 GiB");
-  Kind kind = text_kind(text_of(bytes));
-  const bool text = kind != Kind::kNone;
+  FileKind kind = text_kind(text_of(bytes));
+  const bool text = kind != FileKind::kNone;
   if (!text) kind = binary_kind(bytes);
   for (const std::string_view packed : {".gz", ".zst", ""})
-    if (kind == Kind::kNone && where.ends_with(".meta" + std::string{packed})) kind = Kind::kMetaGraphDef;
+    if (kind == FileKind::kNone && where.ends_with(".meta" + std::string{packed}))
+      kind = FileKind::kMetaGraphDef;
   tf::Served served;
-  if (kind == Kind::kSavedModel) {
+  if (kind == FileKind::kSavedModel) {
     EMPLACE_TRY_ASSIGN(const auto model, message_of<tf::SavedModel>(bytes, text, "SavedModel", where));
     EMPLACE_TRY_ASSIGN(served, tf::served_by(model, where));
-  } else if (kind == Kind::kMetaGraphDef) {
+  } else if (kind == FileKind::kMetaGraphDef) {
     EMPLACE_TRY_ASSIGN(auto meta, message_of<tf::MetaGraphDef>(bytes, text, "MetaGraphDef", where));
     served.graph = std::move(*meta.mutable_graph_def());
   } else {

@@ -12,7 +12,7 @@
 namespace emplace::tf {
 namespace {
 
-constexpr int kMaxNodes = 300'000, kMaxAttributes = 256;
+constexpr int kMaxNodes = 300'000;
 constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
 constexpr std::size_t kLargestValue = 1024;  // Limit of a constant that may be a shape [B].
 

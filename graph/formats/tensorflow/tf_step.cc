@@ -14,8 +14,6 @@
 namespace emplace::tf {
 namespace {
 
-constexpr int kMaxAttributes = 256;  // Attributes are searched linearly for every reader.
-
 bool is_saver(std::string_view type) {
   return is_one_of(type, {"Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice",
                           "MergeV2Checkpoints", "ShardedFilename"});

@@ -24,6 +24,7 @@ struct Edge {
 };
 
 inline constexpr std::uint32_t kNoNode = 0xffffffffu;
+inline constexpr int kMaxAttributes = 256;  ///< Of a node; they are searched linearly for every reader.
 
 /// [nodes] Analysis of one step. Thread: a plain value.
 struct Step {
@@ -43,7 +44,7 @@ struct Step {
 
 /// Analyses a graph.
 ///   idle   [nodes] nodes that do not run and count as one-off; empty: none
-/// Errors (kInvalid): a node without name or type, with more than 256 attributes, or with a duplicate name; a
+/// Errors (kInvalid): a node without name or type, with more than kMaxAttributes, or with a duplicate name; a
 /// dangling or malformed input. @pre no node calls a function
 Result<Step> step_of(const GraphDef& graph, const std::vector<bool>& idle, std::string_view where);
 

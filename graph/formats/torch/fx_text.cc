@@ -16,7 +16,7 @@ namespace emplace {
 namespace {
 
 constexpr int kDeepestExpr = 64;
-constexpr std::string_view kQuotes = "\"'";
+constexpr std::string_view kFxQuotes = "\"'";
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -293,7 +293,7 @@ class FxTextReader {
 
   /// Counts brackets outside quotes; removes the comment from the line.
   void scan(std::string_view& line, int& open) {
-    Nesting nesting{kQuotes};
+    Nesting nesting{kFxQuotes};
     for (std::size_t k = 0; k < line.size(); ++k) {
       if (line[k] == '#' && !nesting.in_quote()) line = line.substr(0, k);
       if (k < line.size()) nesting.read(line[k]);
@@ -332,7 +332,7 @@ class FxTextReader {
   static std::vector<std::string_view> split(std::string_view text, char by) {
     std::vector<std::string_view> parts;
     std::size_t begin = 0;
-    Nesting nesting{kQuotes};
+    Nesting nesting{kFxQuotes};
     for (std::size_t k = 0; k < text.size(); ++k) {
       if (text[k] == by && nesting.outside()) {
         parts.push_back(text.substr(begin, k - begin));

@@ -9,10 +9,10 @@
 namespace emplace::cpu {
 namespace {
 
-struct Drawn {
+struct DrawnLogits {
   std::vector<std::int64_t> dims;
   std::size_t dim = 0, count = 1, inner = 1, outer = 1;
-  explicit Drawn(Rng& rng) {
+  explicit DrawnLogits(Rng& rng) {
     for (std::uint32_t d = 1 + rng.below(4); d > 0; --d)
       dims.push_back(1 + rng.below(rng.below(5) == 0 ? 150 : 6));
     dim = rng.below(static_cast<std::uint32_t>(dims.size()));
@@ -34,7 +34,7 @@ struct Drawn {
   }
 };
 
-Values softmax(const Drawn& d, const Values& x, bool log) {
+Values softmax(const DrawnLogits& d, const Values& x, bool log) {
   Values out(x.size());
   d.each_row([&](std::size_t at) {
     double peak = -INFINITY, sum = 0;
@@ -51,7 +51,7 @@ Values softmax(const Drawn& d, const Values& x, bool log) {
 TEST(SoftmaxKernels, ForwardAndBackwardAlongAnyDimension) {
   Rng rng{51, Purpose::kTest};
   for (int round = 0; round < 80; ++round) {
-    const Drawn d{rng};
+    const DrawnLogits d{rng};
     const bool log = rng.below(2) == 0;
     std::vector<std::size_t> order(d.dims.size());
     for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;

@@ -17,7 +17,7 @@ using testing::sample_devices;
 using testing::sample_graph;
 
 constexpr DeviceId kCpu{0}, kGpu0{1}, kGpu1{2};
-constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
+constexpr std::int64_t kAmple = std::int64_t{1} << 40;
 
 /// a makes 1000 bytes for b (with its weight w) and c; d joins them. 1 us + 1 us per 1000 bytes over a link.
 OpGraph diamond() {
@@ -36,7 +36,7 @@ OpGraph diamond() {
 
 TEST(Explanation, DiamondEqualsAComputationByHand) {
   const OpGraph graph = diamond();
-  const DeviceSet devices = sample_devices(2, true, kPlenty);
+  const DeviceSet devices = sample_devices(2, true, kAmple);
   const Constraints constraints = Constraints::make(graph, devices).value();
   const Placement placement(5, kGpu0);
   const auto explained =
@@ -64,7 +64,7 @@ TEST(Explanation, DiamondEqualsAComputationByHand) {
 
 TEST(Explanation, ReportsForbiddenDevicesAndMissingMemory) {
   const OpGraph graph = testing::restricted_graph();
-  const DeviceSet devices = sample_devices(2, true, kPlenty);
+  const DeviceSet devices = sample_devices(2, true, kAmple);
   const Constraints constraints = Constraints::make(graph, devices).value();
   Placement placement(graph.num_ops(), kGpu1);
   const auto explained =
@@ -85,7 +85,7 @@ TEST(Explanation, ReportsForbiddenDevicesAndMissingMemory) {
 
 TEST(Explanation, SimulatesOnlyTheMostImportantParts) {
   const OpGraph graph = testing::random_graph(3, 60);
-  const DeviceSet devices = sample_devices(2, true, kPlenty);
+  const DeviceSet devices = sample_devices(2, true, kAmple);
   const Constraints constraints = Constraints::make(graph, devices).value();
   Rng rng{7, Purpose::kTest};
   Placement placement = testing::random_placement(rng, 60, 3);

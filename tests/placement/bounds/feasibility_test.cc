@@ -20,13 +20,13 @@ using ::testing::HasSubstr;
 using testing::sample_graph;
 using testing::SampleOp;
 
-constexpr Link kLink{.bytes_per_s = 1e9, .latency_s = 1e-6};
+constexpr Link kSlowLink{.bytes_per_s = 1e9, .latency_s = 1e-6};
 
 DeviceSet devices_of(const std::vector<std::int64_t>& memory) {
   std::vector<Device> devices;
   for (std::size_t d = 0; d < memory.size(); ++d)
     devices.push_back({"gpu:" + std::to_string(d), *find_profile("k40"), memory[d], ""});
-  return *DeviceSet::make(std::move(devices), kLink);
+  return *DeviceSet::make(std::move(devices), kSlowLink);
 }
 
 bool anything_fits(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
