@@ -1,7 +1,7 @@
 // Goal: a thousand executors that join, leave and crash at random lose nothing and repeat nothing.
 // Method: the real dispatcher and executors on fifty nodes of a simulated world whose links lose, repeat and
 // cut; one actor stands for samplers and recorder, knows what every placement must cost, and counts.
-// EMPLACE_SIM_SEEDS=N plays N / 1,000 histories, as tests/sim plays N; at least ten.
+// EMPLACE_SIM_SEEDS=N plays N / 1,000 histories, as tests/sim plays N; at least five.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -151,7 +151,7 @@ TaskPtr small_task() {
 
 std::uint64_t histories() {
   const char* const seeds = std::getenv("EMPLACE_SIM_SEEDS");
-  return std::max<std::uint64_t>(10, seeds == nullptr ? 0 : std::strtoull(seeds, nullptr, 10) / 1'000);
+  return std::max<std::uint64_t>(5, seeds == nullptr ? 0 : std::strtoull(seeds, nullptr, 10) / 1'000);
 }
 
 /// `superseded`: grows by the leases that a second executor was faster with.

@@ -26,10 +26,10 @@ namespace emplace::sim_test {
 namespace {
 
 /// A number of histories that reaches every mark.
-constexpr std::uint64_t kEnoughForMarks = 1'000;
+constexpr std::uint64_t kEnoughForMarks = 2'000;
 
 struct Arguments {
-  std::uint64_t first = 1, seeds = 2'000;
+  std::uint64_t first = 1, seeds = kEnoughForMarks;
   std::optional<std::uint64_t> only;
   std::set<Fault> with, without;
   std::string faults;  // The options as written.

@@ -97,7 +97,7 @@ TEST(Trace, IsCompressedIfItsNameEndsInGz) {
 TEST(Trace, IsSmallEnoughForAViewerForALargeGraph) {
   Rng rng{5, Purpose::kTest};
   const testing::ScratchFolder folder{"trace"};
-  const Traced traced{testing::layered_graph(rng, 84'000)};
+  const Traced traced{testing::layered_graph(rng, 20'000)};
   const auto path = folder.path() / "t.json";
   ASSERT_TRUE(write_trace(path, traced.graph, traced.devices, traced.schedule).ok());
   EXPECT_LT(file_size(path), 300 * (traced.schedule.ops.size() + 3 * traced.schedule.transfers.size()));
