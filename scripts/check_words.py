@@ -23,9 +23,9 @@ import prose
 import source_tree
 
 PROGRAM = ["base", "graph", "placement", "messages", "runtime", "policy", "executor", "record", "solver", "actors", "launcher", "lab"]
-FOLDERS = [*PROGRAM, "tests", "python", "bench", "scripts", "configs"]
+FOLDERS = [*PROGRAM, "tests", "python", "bench", "scripts", "configs", "findings"]
 NOT_READ = {"fixtures", "corpus", "third_party", "build", "dist"}
-ROOT_PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "solver/solve.md"]
+ROOT_PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "solver/solve.md", "findings/README.md"]
 GLOSSARY = "docs/reference/glossary.md"
 GENERATED = {"docs/reference/config.md", "docs/reference/machines.md", "docs/results/papers.md"}
 MAX_LINE = 120

@@ -1,0 +1,21 @@
+# Sourced by the scripts of this folder. Installs packages in a temporary folder, which is removed at the end, and goes there.
+#   usage: . "$(dirname "$0")/environment.sh" PACKAGE==VERSION…
+# Afterwards `python` runs the Python of that environment. Its programs import `seen` from `finding`: it prints a value
+# and ends with status 1 where it is another one than before.
+set -euo pipefail
+folder=$(mktemp -d "${TMPDIR:-/tmp}/finding.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+python3 -m venv "$folder/environment"
+"$folder/environment/bin/pip" install --quiet --disable-pip-version-check "$@"
+cd "$folder"
+cat >finding.py <<'PYTHON'
+import sys
+
+
+def seen(what, value, before):
+    print(f"{what}: {value}", flush=True)
+    if value != before:
+        sys.exit(f"changed: it was {before}")
+PYTHON
+export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore
+python() { "$folder/environment/bin/python" "$@"; }
