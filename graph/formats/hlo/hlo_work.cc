@@ -164,7 +164,7 @@ std::string kind_name(const HloInstruction& one) {
     name.append(":").append(target.substr(1, target.size() - 2));
   return name;
 }
-const OpKind* kind_of(const HloInstruction& one) { return find_kind(Vocabulary::kHlo, kind_name(one)); }
+const OpKind* hlo_kind(const HloInstruction& one) { return find_kind(Vocabulary::kHlo, kind_name(one)); }
 
 /// Smallest number of operands of a formula of linear_algebra().
 std::size_t inputs_of(Formula formula) {
@@ -323,7 +323,7 @@ Result<HloWork::Count> HloWork::of(const HloComputation& in, const HloInstructio
   EMPLACE_TRY_ASSIGN(const auto work, own(in, one, count->flops));
   count->flops = work.value_or(0);
   count->unknown = count->unknown || !work;
-  const OpKind* kind = kind_of(one);
+  const OpKind* kind = hlo_kind(one);
   count->dot = count->dot || (kind != nullptr && kind->op_class == OpClass::kMatmul);
   count->convolution = count->convolution || (kind != nullptr && kind->op_class == OpClass::kConv);
   return count;
@@ -339,7 +339,7 @@ Result<std::optional<std::int64_t>> HloWork::own(const HloComputation& in, const
     operands.push_back(&in.instructions[it->second].shape);
   }
   const std::int64_t n = elements(one.shape), first = operands.empty() ? 0 : elements(*operands[0]);
-  const OpKind* kind = kind_of(one);
+  const OpKind* kind = hlo_kind(one);
   const WorkRule rule = kind == nullptr ? WorkRule{} : kind->work;
   if (const auto work = work_of_elements(rule, n, operands.size(), [&](std::size_t) { return first; }))
     return std::optional{floating(one.shape) ? *work : 0};
