@@ -44,8 +44,9 @@ Result<Unit> check_graph(const json& document, const std::string& where, const O
   const std::string graph_name = printable(graph.name(), 60);
   // Readers learn, too: a file may have other ops or costs today than when it was placed.
   if (name == graph.name())
-    return invalid(where, "is a placement for another graph ('" + graph_name + "', changed or read by an older program)",
-                   "place it again");
+    return invalid(
+        where, "is a placement for another graph ('" + graph_name + "', changed or read by an older program)",
+        "place it again");
   return invalid(
       where,
       "is a placement for another graph" +

@@ -9,6 +9,7 @@
 
 #include "base/text/words.h"
 #include "graph/formats/graph_file.h"
+#include "launcher/settings/host_facts.h"
 #include "launcher/settings/placers.h"
 #include "placement/machine/machine_text.h"
 #include "placement/partitioning_machine.h"
@@ -50,6 +51,7 @@ Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, con
                                   const RunConfig& config) {
   const Objective objective = judge_of(config).objective;
   auto task = std::make_shared<actors::Task>();
+  task->host = host_name();
   for (const record::GraphRow& row : rows) {
     const std::string here = where + ": graph " + printable(row.name);
     EMPLACE_TRY_ASSIGN(auto graph, parse_graph(row.content, here));

@@ -102,7 +102,11 @@ Result<LockedRun> lock_run(const RunPlan& plan) {
     if (run.fresh) remove_failed_start(directory);
     return checked.error();
   }
-  if (!plan.this_machine.empty()) EMPLACE_TRY(write_file(plan.order.config.input.devices, plan.this_machine));
+  for (const auto& [file, content] : plan.inputs) {
+    std::error_code ignored;  // write_file() fails then.
+    std::filesystem::create_directories(file.parent_path(), ignored);
+    EMPLACE_TRY(write_file(file, content));
+  }
   EMPLACE_TRY(write_file(plan.topology.config, to_toml(plan.order.config, false)));
   if (plan.order.cluster)
     EMPLACE_TRY(write_private_file(plan.topology.cluster, to_toml(*plan.order.cluster)));

@@ -305,6 +305,18 @@ Result<Unit> check_request(const RunRequest& request, const std::optional<Cluste
   return Unit{};
 }
 
+/// Returns the run whose recorded graphs and machine a resumed run or a branch uses, or nothing if the
+/// request names its own.
+std::filesystem::path inputs_of(const RunRequest& request) {
+  const auto own = [](const std::string& setting) { return setting.starts_with("input."); };
+  if (!request.config.empty() || std::any_of(request.settings.begin(), request.settings.end(), own))
+    return {};
+  const std::filesystem::path run =
+      request.resume ? std::filesystem::path{request.run_dir} : parse_checkpoint_name(request.branch).run;
+  std::error_code ignored;
+  return std::filesystem::exists(run / "run.db", ignored) ? run : std::filesystem::path{};
+}
+
 }  // namespace
 
 std::string summary_json(const RunSummary& summary) {
@@ -389,6 +401,7 @@ Result<FinishedRun> run(RunRequest request) {
   const RunOrder order{.config = config,
                        .directory = choose_directory(request, config, clock),
                        .resume = request.resume,
+                       .inputs_of = inputs_of(request),
                        .quiet = request.quiet,
                        .cluster = cluster,
                        .push = request.push,

@@ -1,13 +1,17 @@
 #include "launcher/session/run_plan.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "base/text/words.h"
 #include "launcher/cluster/roles.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/inputs/this_machine.h"
+#include "launcher/replay/recorded_run.h"
 #include "launcher/settings/executor_gpus.h"
 #include "launcher/settings/placers.h"
+#include "record/run_reader.h"
 #include "record/store/run_folder.h"
 
 namespace emplace::launcher {
@@ -20,13 +24,49 @@ std::uint32_t executors_here(const RunPlan& plan) {
   return here == plan.executors_at.end() ? 0 : static_cast<std::uint32_t>(here->second);
 }
 
+/// Takes graphs and machine from the record of a run: today's readers and costs may make others of the files
+/// that they came from. The processes of the new run read copies in its directory. Runs of schema 3 recorded
+/// none. Errors: kInvalid, kIo.
+Result<Unit> take_inputs(RunPlan& plan) {
+  const std::filesystem::path& run = plan.order.inputs_of;
+  RunConfig& config = plan.order.config;
+  std::vector<record::GraphRow> rows;
+  if (!run.empty()) {
+    EMPLACE_TRY_ASSIGN(const auto db, record::RunReader::open(run, record::Reading::kQuietOrInProgress));
+    EMPLACE_TRY_ASSIGN(rows, db->header().graphs());
+  }
+  if (rows.empty()) {
+    EMPLACE_TRY_ASSIGN(plan.task, load_task(config));
+    return Unit{};
+  }
+  EMPLACE_TRY_ASSIGN(plan.task, kept_task(rows, printable_path(run), config));
+  const auto keep = [&](const std::string& name, std::string content) {
+    const std::filesystem::path directory =
+        std::filesystem::absolute(plan.order.directory).lexically_normal();
+    return plan.inputs.emplace_back(directory / "inputs" / name, std::move(content)).first.string();
+  };
+  std::vector<std::string> graphs;
+  for (const record::GraphRow& row : rows)
+    graphs.push_back(keep(fmt::format("graph-{}.epg", graphs.size()),
+                          {reinterpret_cast<const char*>(row.content.data()), row.content.size()}));
+  if (config.input.graphs.empty()) {
+    config.input.graph = graphs.front();
+  } else {
+    config.input.graphs = std::move(graphs);
+  }
+  config.input.reading = {};
+  if (machine_form(config.input.devices) == MachineForm::kFile)
+    config.input.devices = keep("devices.toml", rows.front().devices_toml);
+  return Unit{};
+}
+
 }  // namespace
 
 Result<RunPlan> make_plan(RunOrder order) {
   RunPlan plan;
   plan.order = std::move(order);
   RunConfig& config = plan.order.config;
-  EMPLACE_TRY_ASSIGN(plan.task, load_task(config));
+  EMPLACE_TRY(take_inputs(plan));
   EMPLACE_TRY(fill_words(config, *plan.task));
   if (config.executor.count == 0 && plan.order.cluster)
     return invalid("executor.count",
@@ -39,11 +79,11 @@ Result<RunPlan> make_plan(RunOrder order) {
   if (runs_here(config, *plan.task)) {
     const bool named = !config.input.devices.empty();
     EMPLACE_TRY_ASSIGN(const ThisMachine machine, this_machine());
-    plan.this_machine = machine.toml;
     plan.notes = this_machine_notes(named ? "" : "no input.devices");
     // Resumed and other processes of the run read the machine as it is now.
     config.input.devices =
         std::filesystem::absolute(plan.order.directory / "devices.toml").lexically_normal().string();
+    plan.inputs.emplace_back(config.input.devices, machine.toml);
   }
   for (const actors::TaskGraph& one : plan.task->graphs)
     if (std::string note = timing_note(one.graph, one.devices, one.constraints); !note.empty())

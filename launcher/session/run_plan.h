@@ -21,11 +21,13 @@ class RunObserver;
 struct RunOrder {
   RunConfig config;  ///< Resolved.
   std::filesystem::path directory;
-  bool resume = false;              ///< Continue the run in the directory.
-  bool quiet = false;               ///< No progress on standard error.
-  std::optional<Cluster> cluster;   ///< Assignment of actors to processes; none: all in one.
-  bool push = false;                ///< Copy the program to hosts reached by ssh.
-  bool announce_machine = true;     ///< State what this machine is, if the run is for it.
+  bool resume = false;  ///< Continue the run in the directory.
+  std::filesystem::path
+      inputs_of;                   ///< Run whose recorded graphs and machine are used; empty: those of files.
+  bool quiet = false;              ///< No progress on standard error.
+  std::optional<Cluster> cluster;  ///< Assignment of actors to processes; none: all in one.
+  bool push = false;               ///< Copy the program to hosts reached by ssh.
+  bool announce_machine = true;    ///< State what this machine is, if the run is for it.
   RunObserver* observer = nullptr;  ///< Follows the run; may be null.
 };
 
@@ -34,12 +36,13 @@ struct RunPlan {
   RunOrder order;
   Topology topology;
   actors::TaskPtr task;
-  std::string this_machine;        ///< Device file of this machine, if the run is for it; else empty.
-  std::vector<std::string> notes;  ///< Lines for people about the machine.
+  /// Files that the run keeps, as the processes of the run read them: path in its directory, content.
+  std::vector<std::pair<std::filesystem::path, std::string>> inputs;
+  std::vector<std::string> notes;           ///< Lines for people about the machine.
   std::map<std::string, int> executors_at;  ///< Number of executors by host; "": this machine.
 };
 
-/// Reads the graphs and devices. Errors: those of make_topology() and load_task().
+/// Reads the graphs and devices. Errors: those of make_topology(), load_task() and kept_task().
 Result<RunPlan> make_plan(RunOrder order);
 
 /// Checks that this machine can run the executors, and that the directory is usable. Changes nothing. Errors:

@@ -84,7 +84,9 @@ TEST_F(PlacementFile, RefusesWrongOrdersInOneLine) {
   const auto has = [](const std::string& text, std::string_view part) {
     return text.find(part) != std::string::npos;
   };
-  EXPECT_TRUE(has(refusal(R"(["a", "b"])", "other"), "is a placement for another graph ('g', changed or read by an older program); place it again"));
+  EXPECT_TRUE(
+      has(refusal(R"(["a", "b"])", "other"),
+          "is a placement for another graph ('g', changed or read by an older program); place it again"));
   EXPECT_TRUE(has(refusal("3"), "its order is not a list of op names"));
   EXPECT_TRUE(has(refusal("[1, 2]"), "its order is not a list of op names"));
   EXPECT_TRUE(has(refusal(R"(["a", "z"])"), "its order names op 'z', which the graph lacks"));

@@ -199,6 +199,40 @@ TEST(Replay, OlderRunsOfEveryMethodGiveTheirBits) {
                                      "simple-planner", "spotlight", "sweep"));
 }
 
+// Resumed runs and branches learn on: their graph and machine are what the record has, also where the files
+// are others today or gone.
+TEST(Replay, ResumedRunsAndBranchesTakeGraphAndMachineFromTheRecord) {
+  const TemporaryFolder folder;
+  const std::string graph = folder.at("graph.json"), devices = folder.at("devices.toml");
+  std::filesystem::copy(shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"), graph);
+  std::filesystem::copy(shipped("configs/devices/placeto-2gpu.toml"), devices);
+  const json recorded =
+      run_json(recorded_run(folder.at("run"), {"--episodes", "10", "--set", "input.graph=" + graph, "--set",
+                                               "input.devices=" + devices}));
+  std::filesystem::copy(shipped("tests/fixtures/graphs/pipedream-alexnet.json"), graph,
+                        std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::remove(devices);
+  for (const char* episodes : {"20", "30"}) {  // The second one resumes a run that was resumed.
+    const json resumed = run_json(
+        {"run", "--resume", "--run-dir", folder.at("run"), "--episodes", episodes, "--quiet", "--json"});
+    EXPECT_EQ(std::to_string(resumed["episodes"].get<int>()), episodes);
+  }
+  const json branch = run_json({"run", "--branch", folder.at("run"), "--run-dir", folder.at("branch"),
+                                "--episodes", "10", "--quiet", "--json"});
+  EXPECT_EQ(branch["lower_bound_s"], recorded["lower_bound_s"]);
+  EXPECT_EQ(branch["baseline_step_time_s"], recorded["baseline_step_time_s"]);
+  for (const char* run : {"run", "branch"})
+    EXPECT_EQ(run_json({"replay", folder.at(run), "--verify", "--json"})["identical"], true) << run;
+
+  // A branch of an older program's run, whose files nobody has; and one that is told another graph.
+  std::filesystem::copy(shipped("tests/fixtures/runs/learned/hierarchical-hlo"), folder.at("older"));
+  EXPECT_EQ(run_json({"run", "--branch", folder.at("older"), "--run-dir", folder.at("newer"), "--episodes",
+                      "10", "--quiet", "--json"})["episodes"],
+            10);
+  refused({"run", "--resume", "--run-dir", folder.at("run"), "--set", "input.graph=" + graph, "--quiet"}, 2,
+          "was recorded with");
+}
+
 // Schema 3 kept no graphs.
 TEST(Replay, OlderRunNeedsItsGraph) {
   const TemporaryFolder folder;
