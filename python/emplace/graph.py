@@ -71,7 +71,7 @@ class Graph:
         self._has_file = True
         self._document: Json | None = None
         self._made: Json | None = None
-        """The document that the package made, for the file; the program counts the work in that of a trace."""
+        """The document that the package made, for the file; the program counts the work of a trace."""
 
     @classmethod
     def _from_dict(cls, document: Json, step: TracedStep | None = None) -> Graph:

@@ -239,9 +239,7 @@ class Placement:
         warn_of(finished, LossyExport)
         return stages_of(self.graph, finished.result)
 
-    def apply(
-        self, devices: Mapping[str, Any] | None = None, *, threads: int | None = None
-    ) -> AppliedStep:
+    def apply(self, devices: Mapping[str, Any] | None = None, *, threads: int | None = None) -> AppliedStep:
         """The traced step as a callable that runs each op on its device; parameters are updated in place.
 
         ``devices`` names the PyTorch device of each device of the machine: ``{"gpu:0": "cuda:0", "gpu:1":
@@ -347,7 +345,9 @@ def _names_of(model: Any) -> list[str]:
             first.setdefault(id(tensor), name)
     names = []
     for name, module in model.named_modules():
-        if name and any(next(tensors, None) is not None for tensors in (module.parameters(), module.buffers())):
+        if name and any(
+            next(tensors, None) is not None for tensors in (module.parameters(), module.buffers())
+        ):
             names.append(name)
     for name, tensor in model.state_dict(keep_vars=True).items():
         other = first.get(id(tensor), name)

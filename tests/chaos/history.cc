@@ -104,6 +104,7 @@ std::vector<std::string> leftover_files(const std::filesystem::path& directory) 
                                               "config.toml",
                                               "head.seq",
                                               "initial.db",
+                                              "inputs",
                                               "metrics.prom",
                                               "report.html",
                                               "log",

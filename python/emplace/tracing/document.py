@@ -165,7 +165,9 @@ class DocumentMaker:
         schema = getattr(target, "_schema", None)
         if isinstance(target, WholeStep):
             sources, owner = list(self._sources(list(args))), node.meta.get("parameter")
-            self._add(node, target.op_type, list(node.meta["tensors"]), inputs=sources, owner=owner, flops=None)
+            self._add(
+                node, target.op_type, list(node.meta["tensors"]), inputs=sources, owner=owner, flops=None
+            )
             return
         if schema is None:
             # Arithmetic of Python numbers: what reads it depends on the tensors that it came from.

@@ -22,7 +22,9 @@ def recipe(page: str) -> str:
     return "".join(line[4:] + "\n" for line in block[1].splitlines())
 
 
-def test_the_first_recipe_gives_a_step_with_batch_norms(root: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_the_first_recipe_gives_a_step_with_batch_norms(
+    root: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     if not request.config.getoption("--newest"):
         pytest.skip("--newest runs the recipe")
     pytest.importorskip("torchvision")
@@ -36,9 +38,20 @@ def test_the_first_recipe_gives_a_step_with_batch_norms(root: Path, tmp_path: Pa
         command.write_text(f'#!/bin/sh\nexec "{program}" "$@"\n', encoding="utf-8")
         command.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
-    subprocess.run(["bash", "-euo", "pipefail", "-c", commands.replace("--budget 60s", "--budget 2s")], cwd=tmp_path, env=environment, check=True)
+    subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands.replace("--budget 60s", "--budget 2s")],
+        cwd=tmp_path,
+        env=environment,
+        check=True,
+    )
     step = em.read(tmp_path / "step.json.gz")
-    known = json.loads(subprocess.run([os.environ["EMPLACE_PROGRAM"], "inspect", tmp_path / "step.json.gz", "--json"], capture_output=True, check=True).stdout)
+    known = json.loads(
+        subprocess.run(
+            [os.environ["EMPLACE_PROGRAM"], "inspect", tmp_path / "step.json.gz", "--json"],
+            capture_output=True,
+            check=True,
+        ).stdout
+    )
     norms = known["op_types"]["aten::native_batch_norm"]
     assert (f"{known['ops']:,}", f"{known['flops'] / 1e9:.1f}", str(norms)) == printed.groups()
     assert not any("folded" in note for note in known.get("notes", [])), "the file has its norms"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,10 @@ def traced(name: str, model: Any) -> em.Graph:
     first = torch.randn(BATCH, 3, 32, 32) if name == "vit" else torch.randint(0, WORDS, (BATCH, LENGTH))
     classes = torch.zeros(BATCH, dtype=torch.long) if name in ("vit", "roberta") else first.clone()
     words = "pixel_values" if name == "vit" else "input_ids"
-    loss: Callable[..., Any] = lambda net, batch: net(**{words: batch[0], "labels": batch[1]}).loss  # noqa: E731
+
+    def loss(net: torch.nn.Module, batch: Any) -> Any:
+        return net(**{words: batch[0], "labels": batch[1]}).loss
+
     return em.trace(model, (first, classes), loss=loss, optimizer=torch.optim.AdamW(model.parameters()))
 
 

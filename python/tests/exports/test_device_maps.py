@@ -1,5 +1,5 @@
-"""Device maps of bodies in the forms of transformers: every block has an entry, ties are together, GPUs hold what
-they get. The bodies of transformers themselves are long: ``--newest`` runs them, with accelerate."""
+"""Device maps of bodies in the forms of transformers: every block has an entry, ties are together, GPUs hold
+what they get. The bodies of transformers themselves are long: ``--newest`` runs them, with accelerate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ import emplace as em  # noqa: E402
 class Block(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm, self.up, self.down = (
+            nn.LayerNorm(width),
+            nn.Linear(width, 4 * width),
+            nn.Linear(4 * width, width),
+        )
 
     def forward(self, x: Any) -> Any:
         return x + self.down(torch.relu(self.up(self.norm(x))))
@@ -67,7 +71,9 @@ class Net(nn.Module):
         return self.head(self.body(ids))
 
 
-def device_map_of(net: Any, tmp_path: Path, share: float = 0.6, training: bool = False) -> tuple[Any, Any, Any]:
+def device_map_of(
+    net: Any, tmp_path: Path, share: float = 0.6, training: bool = False
+) -> tuple[Any, Any, Any]:
     """The map on two unlike GPUs and a CPU, the export's JSON, and the machine."""
     ids = torch.ones(2, 16, dtype=torch.long)
     options: dict[str, Any] = {}
@@ -137,7 +143,9 @@ def test_a_map_that_does_not_fit_is_a_warning(tmp_path: Path) -> None:
     graph = em.trace(Net().eval(), torch.ones(2, 16, dtype=torch.long))
     placed = em.place(graph, em.machine("h100 x 2"), method="single-gpu", progress=False)
     placed.save(tmp_path / "p.json")
-    small = em.open_placement(tmp_path / "p.json", graph, bodies.gpus("h100", 2, 2**20, tmp_path / "small.toml"))
+    small = em.open_placement(
+        tmp_path / "p.json", graph, bodies.gpus("h100", 2, 2**20, tmp_path / "small.toml")
+    )
     with pytest.warns(em.LossyExport, match="does not fit: gpu:0 needs"):
         small.device_map()
 
@@ -211,5 +219,8 @@ def test_bodies_of_transformers(
         check_tied_parameters_on_same_device(find_tied_parameters(net), device_map)
         assert "Tied" not in caplog.text
         # Without GPUs here, the first device is the CPU and the others hold no data.
-        kinds = {device: "meta" if k else "cpu" for k, device in enumerate(sorted(set(device_map.values()), key=str))}
+        kinds = {
+            device: "meta" if k else "cpu"
+            for k, device in enumerate(sorted(set(device_map.values()), key=str))
+        }
         accelerate.dispatch_model(net, {key: kinds[device] for key, device in device_map.items()})

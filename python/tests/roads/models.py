@@ -1,4 +1,5 @@
-"""Forty models with small sizes and random weights: dense, recurrent, mixtures of experts, grouped convolutions.
+"""Forty models of small sizes with random weights: dense, recurrent, mixtures of experts, grouped
+convolutions.
 
 Each is a function that returns a model and the arguments of its ``forward``.
 """
@@ -44,7 +45,9 @@ def vision(name: str, size: int = 64, batch: int = 2, **config: Any) -> Callable
 
         if name in ("googlenet", "inception_v3"):
             config.update(aux_logits=False, init_weights=False)
-        return getattr(torchvision.models, name)(num_classes=10, **config), (torch.rand(batch, 3, size, size),)
+        return getattr(torchvision.models, name)(num_classes=10, **config), (
+            torch.rand(batch, 3, size, size),
+        )
 
     return make
 
@@ -116,7 +119,9 @@ def image_text_transformer() -> Model:
     """ViT of transformers."""
     import transformers
 
-    config = transformers.ViTConfig(image_size=64, patch_size=16, **{k: v for k, v in WIDE.items() if k != "vocab_size"})
+    config = transformers.ViTConfig(
+        image_size=64, patch_size=16, **{k: v for k, v in WIDE.items() if k != "vocab_size"}
+    )
     return Text(transformers.AutoModel.from_config(config)), (torch.rand(2, 3, 64, 64),)
 
 
@@ -139,7 +144,12 @@ def depthwise() -> Model:
     """Depthwise and pointwise convolutions in one dimension."""
     layers: list[nn.Module] = [nn.Conv1d(16, 128, 7, padding=3)]
     for _ in range(3):
-        layers += [nn.Conv1d(128, 128, 9, padding=4, groups=128), nn.ReLU(), nn.Conv1d(128, 128, 1), nn.ReLU()]
+        layers += [
+            nn.Conv1d(128, 128, 9, padding=4, groups=128),
+            nn.ReLU(),
+            nn.Conv1d(128, 128, 1),
+            nn.ReLU(),
+        ]
     return nn.Sequential(*layers), (torch.randn(2, 16, 200),)
 
 
@@ -153,7 +163,9 @@ def recurrent(kind: str, **config: Any) -> Callable[[], Model]:
     """nn.LSTM, nn.GRU or nn.RNN of two layers."""
 
     def make() -> Model:
-        return First(getattr(nn, kind)(96, 128, num_layers=2, batch_first=True, **config)), (torch.randn(4, 12, 96),)
+        return First(getattr(nn, kind)(96, 128, num_layers=2, batch_first=True, **config)), (
+            torch.randn(4, 12, 96),
+        )
 
     return make
 
@@ -249,6 +261,8 @@ MODELS: dict[str, Callable[[], Model]] = {
     "vit": image_text_transformer,
     "wav2vec2": speech,
     "mixtral": text("Mixtral", head=True, num_local_experts=4, **EXPERTS),
-    "qwen3_moe": text("Qwen3Moe", head=True, num_experts=4, moe_intermediate_size=128, head_dim=32, **EXPERTS),
+    "qwen3_moe": text(
+        "Qwen3Moe", head=True, num_experts=4, moe_intermediate_size=128, head_dim=32, **EXPERTS
+    ),
     "olmoe": text("Olmoe", head=True, num_experts=4, **EXPERTS),
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """The work of a network is the same by every road: traced, as .pt2, as FX text, as ONNX and as HLO.
 
-``--newest`` runs all forty networks; the roads need a torch of today. ONNX needs onnxscript, and HLO jax: torch has
-no way to HLO, so eight of the networks are written again in ``twins.py``.
+``--newest`` runs all forty networks; the roads need a torch of today. ONNX needs onnxscript, and HLO jax:
+torch has no way to HLO, so eight of the networks are written again in ``twins.py``.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def onnx(model: torch.nn.Module, inputs: tuple[Any, ...], folder: Path) -> int:
     body = getattr(model, "body", None)
     if hasattr(body, "set_experts_implementation"):  # The exporter has no rule for grouped products.
         body.set_experts_implementation("batched_mm")
-    # Its optimiser would fold normalisations into convolutions: less work, truly. Without it each convolution has
-    # a bias of zeros.
+    # Its optimiser would fold normalisations into convolutions: less work, truly. Without it each convolution
+    # has a bias of zeros.
     torch.onnx.export(model, inputs, folder / "net.onnx", external_data=False, optimize=False, verbose=False)
     return work(em.read(folder / "net.onnx"))
 

@@ -1,4 +1,4 @@
-"""Some of the networks of models.py, written again in jax: the way to HLO, since torch has none of its own."""
+"""Some of the networks of models.py, written again in jax: the way to HLO, which torch has not."""
 
 from __future__ import annotations
 
@@ -109,7 +109,16 @@ def encoder() -> Twin:
             x = norm(x + nn.relu(x @ up + ub) @ down + db, s2, t2)
         return x
 
-    layer = (of(128, 384), of(384), of(128, 128), of(128), of(128, 256), of(256), of(256, 128), *[of(128)] * 5)
+    layer = (
+        of(128, 384),
+        of(384),
+        of(128, 128),
+        of(128),
+        of(128, 256),
+        of(256),
+        of(256, 128),
+        *[of(128)] * 5,
+    )
     return run, (of(2, 48, 128), [layer] * 2)
 
 
@@ -126,7 +135,7 @@ TWINS: dict[str, Callable[[], Twin]] = {
 
 
 def hlo(name: str) -> str:
-    """The network as jax hands it to XLA; one with loops as XLA compiles it, which states how often they run."""
+    """The network as jax hands it to XLA; one with loops as XLA compiles it, with their counts."""
     run, arguments = TWINS[name]()
     lowered = jax.jit(run).lower(*arguments)
     if name in ("rnn", "gru", "lstm"):

@@ -82,7 +82,20 @@ def packed(model: Any, x: torch.Tensor) -> torch.Tensor:
     return nn.utils.rnn.pack_padded_sequence(x.view(2, 2, 2), lengths).data  # HERE
 
 
-BODIES = [packed, branch, number, loop, select, where, listed, array, hidden, own_generator, seeds, wrong_shapes]
+BODIES = [
+    packed,
+    branch,
+    number,
+    loop,
+    select,
+    where,
+    listed,
+    array,
+    hidden,
+    own_generator,
+    seeds,
+    wrong_shapes,
+]
 
 
 def loss(model: nn.Module, batch: Any) -> torch.Tensor:
