@@ -63,8 +63,9 @@ TEST(OldKeys, RecordsOfAllMethodsAndPresetsKeepTheirNumbers) {
       RunConfig record = old_record(method, preset);
       // The heuristics in a table do not depend on the method.
       record.compare = {};
-      EXPECT_EQ(differing_keys(record, *method_defaults(method, preset)), newer_in(method, preset))
-          << method << " " << preset;
+      std::vector<std::string> newer = newer_in(method, preset);
+      newer.insert(newer.begin(), "input.by_bytes");  // All did before it was a key.
+      EXPECT_EQ(differing_keys(record, *method_defaults(method, preset)), newer) << method << " " << preset;
       EXPECT_EQ(old_names_warning(record), "") << "a record is read without a warning";
       const auto again = recorded_config(to_toml(record, false), "again");
       ASSERT_TRUE(again.ok()) << again.error().context;

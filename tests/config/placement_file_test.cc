@@ -69,10 +69,11 @@ TEST_F(PlacementFile, OrderIsOptionalAndRoundTrips) {
 }
 
 TEST_F(PlacementFile, RefusesWrongOrdersInOneLine) {
-  const auto refusal = [&](const std::string& order, const std::string& hash = "hash") {
-    const std::string text =
-        R"({"format": "emplace-placement", "version": 1, "graph": "g", "graph_sha256": ")" + hash +
-        R"(", "order": )" + order + "}";
+  const auto refusal = [&](const std::string& order, const std::string& hash = "hash",
+                           std::string_view graph = "g") {
+    const std::string text = R"({"format": "emplace-placement", "version": 1, "graph": ")" +
+                             std::string{graph} + R"(", "graph_sha256": ")" + hash + R"(", "order": )" +
+                             order + "}";
     EXPECT_TRUE(write_file(path_, text).ok());
     const auto loaded = load_order(path_, graph_, "hash");
     EXPECT_FALSE(loaded.ok()) << order;
@@ -85,8 +86,9 @@ TEST_F(PlacementFile, RefusesWrongOrdersInOneLine) {
     return text.find(part) != std::string::npos;
   };
   EXPECT_TRUE(
-      has(refusal(R"(["a", "b"])", "other"),
-          "is a placement for another graph ('g', changed or read by an older program); place it again"));
+      has(refusal(R"(["a", "b"])", "other"), "is a placement for another graph ('g'); place this graph"));
+  EXPECT_TRUE(has(refusal(R"(["a", "b"])", "other", graph_.name()),
+                  "changed or read by an older program); place it again"));
   EXPECT_TRUE(has(refusal("3"), "its order is not a list of op names"));
   EXPECT_TRUE(has(refusal("[1, 2]"), "its order is not a list of op names"));
   EXPECT_TRUE(has(refusal(R"(["a", "z"])"), "its order names op 'z', which the graph lacks"));
