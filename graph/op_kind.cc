@@ -465,9 +465,10 @@ constexpr OpKindRow kHlo[] = {
     {kElementwise, product(kBodyPerWindowOfInput), "select-and-scatter"},
     {kElementwise, product(kBodyPerUpdate), "scatter"},
     {kElementwise, product(kBodyPerOutput), "map"},
-    {kMatmul, product(kBody), "fusion_dot call_dot conditional_dot"},
+    {kMatmul, product(kBody), "fusion_dot call_dot conditional_dot async-start_dot"},
     {kMatmul, product(kBodyPerTrip), "while_dot"},
-    {kConv, product(kBody), "fusion_convolution call_convolution"},
+    {kConv, product(kBody),
+     "fusion_convolution call_convolution conditional_convolution async-start_convolution"},
     {kConv, product(kBodyPerTrip), "while_convolution"},
     {kElementwise, each_output(1),
      "add subtract multiply divide negate abs maximum minimum remainder floor ceil "

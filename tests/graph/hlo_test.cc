@@ -169,6 +169,15 @@ TEST(HloText, CustomCallsOfLibrariesHaveTheWorkOfWhatTheyReplace) {
        2 * 2 * 32 * 4 * kMet},
       {"__cudnn$convBiasActivationForward", "f16[2,8,8,16] f16[32,1,1,16] f32[32]", "(f16[2,8,8,32], u8[0])",
        kActive, 2 * 8 * 8 * 32 * (2 * 16 + 2)},
+      {"__cudnn$convForward", "s8[2,1,8,8,4] s8[8,1,3,3,4]", "(s8[2,2,8,8,4], u8[0])",
+       ", window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01", 2 * 2 * 8 * 4 * kMet},
+      {"__cudnn$convForward", "s8[2,1,4,8,8] s8[8,1,4,3,3]", "(s8[2,2,4,8,8], u8[0])",
+       ", window={size=3x3 pad=1_1x1_1}, dim_labels=bf?01_oi?01->bf?01", 2 * 2 * 8 * 4 * kMet},
+      {"__cublas$gemm", "f32[64] f32[16]", "f32[64,16]",
+       R"(, backend_config={"dot_dimension_numbers":{"lhs_contracting_dimensions":[]}})", 2 * 64 * 16},
+      {"__cudnn$blockScaledDot", "f8e4m3fn[2,64,32] f8e4m3fn[2,16,32] f8e8m0fnu[2,64,1] f8e8m0fnu[2,16,1]",
+       "(bf16[2,64,16], s8[4])", R"(, backend_config={"block_scaled_dot_backend_config":{"block_size":32}})",
+       2 * 2 * 64 * 16 * 32},
       {"__cudnn$fmhaSoftmax", "bf16[2,16,4,64] bf16[2,32,4,64] bf16[2,32,4,64]", "(bf16[2,4,16,64], u8[0])",
        kScores, 2 * 4 * 16 * 32 * (2 * (64 + 64) + 5)},
       {"__cudnn$fmhaScaleBiasSoftmaxDropoutBackward",
@@ -199,6 +208,7 @@ TEST(HloText, CustomCallsOfLibrariesHaveTheWorkOfWhatTheyReplace) {
   }
   EXPECT_EQ(class_of_type("hlo::custom-call:__cublas$lt$matmul$f8"), OpClass::kMatmul);
   EXPECT_EQ(class_of_type("hlo::custom-call:__cudnn$convBackwardFilter"), OpClass::kConv);
+  EXPECT_EQ(class_of_type("hlo::async-start_dot"), OpClass::kMatmul);
 }
 
 TEST(HloText, CustomCallsThatLackTheirDimensionsAreUnknown) {

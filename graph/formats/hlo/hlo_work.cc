@@ -100,9 +100,16 @@ std::int64_t convolution(const HloInstruction& one, const Convolved& of) {
     }
     return low;
   }();
+  // Dimensions without a letter are parts of the features: cuDNN's vectors of 4 or 32.
+  const auto features = [&](const TensorSpec& tensor, std::string_view names, char name) {
+    std::int64_t product = size(tensor, names, name);
+    for (std::size_t k = 0; k < tensor.shape.size(); ++k)
+      if (k >= names.size() || names[k] == '?') product = times(product, tensor.shape[k]);
+    return product;
+  };
   // The batch of the output and the features of the kernel are those of one group.
-  std::int64_t work = times(
-      2, times(size(of.output, out, 'b'), times(size(of.kernel, weights, 'i'), size(of.output, out, 'f'))));
+  std::int64_t work = times(2, times(size(of.output, out, 'b'), times(features(of.kernel, weights, 'i'),
+                                                                      features(of.output, out, 'f'))));
   for (std::size_t k = 0; k < axes && k < 10; ++k) {
     const char name = static_cast<char>('0' + k);
     work = times(work, Axis{size(of.input, in, name), size(of.kernel, weights, name),
@@ -166,6 +173,11 @@ std::string kind_name(const HloInstruction& one) {
 }
 const OpKind* hlo_kind(const HloInstruction& one) { return find_kind(Vocabulary::kHlo, kind_name(one)); }
 
+/// A product of blocks with a scale each, which contracts the last dimensions; its config does not say so.
+bool block_scaled(const HloInstruction& one) {
+  return one.attribute("custom_call_target").find("blockScaledDot") != std::string_view::npos;
+}
+
 /// Smallest number of operands of a formula of linear_algebra().
 std::size_t inputs_of(Formula formula) {
   if (formula == Formula::kFusedAttention || formula == Formula::kFusedAttentionGradient) return 3;
@@ -186,11 +198,12 @@ std::optional<std::int64_t> contraction(const HloInstruction& one, const WorkRul
                                      : one.attribute("lhs_contracting_dims"));
   const auto ragged =
       hlo_numbers(call ? configured(config, "lhs_ragged_dimensions") : one.attribute("lhs_ragged_dims"));
-  if (call && contracted.empty() && config.find("onednn") != std::string_view::npos) {
+  const bool stated = call && !configured(config, "lhs_contracting_dimensions").empty();  // "[]" too.
+  if (call && !stated && (config.find("onednn") != std::string_view::npos || block_scaled(one))) {
     const auto rank = static_cast<std::int64_t>(left.shape.size());
     contracted = {rank - (configured(config, "transpose_a") == "true" ? 2 : 1)};
   }
-  if (contracted.empty()) return std::nullopt;
+  if (contracted.empty() && !stated) return std::nullopt;
   const bool parted = !ragged.empty() && std::ranges::find(contracted, ragged[0]) != contracted.end();
   const std::int64_t groups = parted && read.size() > 2 ? capped::elements(read.back()->shape) : 1;
   std::int64_t each = times(2, sizes_of(left, contracted)) / std::max<std::int64_t>(groups, 1);
