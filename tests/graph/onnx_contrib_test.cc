@@ -81,6 +81,12 @@ TEST(OnnxFusedOps, HaveTheWorkOfTheirProducts) {
        {},
        {3, 1, 2, 13},
        6 * (2 * 52 * 20 + 34 * 13)},
+      {"Einsum", {{2, 3, 5, 7}, {7, 4}}, {{"equation", "...ij,jk->...ik"}}, {2, 3, 5, 4}, 2 * 6 * 5 * 7 * 4},
+      {"Einsum",
+       {{2, 1, 5, 7}, {3, 9, 7}},
+       {{"equation", "... i d, ... j d -> ... i j"}},
+       {2, 3, 5, 9},
+       2 * 6 * 5 * 9 * 7},
       // 10 tokens of 16, 2 of 4 experts with 24 units.
       {ms + "MoE",
        {{10, 16}, {10, 4}, {4, 24, 16}, kAbsent, {4, 16, 24}},

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "graph/capped.h"
+#include "graph/formats/reading/shape_arithmetic.h"
 #include "graph/op_kind.h"
 
 namespace emplace {
@@ -152,29 +152,14 @@ std::int64_t fourier(std::string_view type, std::span<const OnnxShape* const> in
   return static_cast<std::int64_t>(std::min(each * static_cast<double>(elements(output)), 1e18));
 }
 
-/// Twice the product of all label sizes: "bij,bjk->bik" is 2 b i j k. With an ellipsis, the output's size.
+/// Twice the product of all label sizes, and of the dimensions of an ellipsis: "bij,bjk->bik" is 2 b i j k.
 std::int64_t einsum(std::span<const OnnxShape* const> inputs, const OnnxShape& output,
                     const nlohmann::json& attrs) {
-  const auto it = attrs.find("equation");
-  if (it == attrs.end() || !it->is_string()) return elements(output);
-  std::map<char, std::int64_t> size;
-  std::size_t argument = 0, axis = 0;
-  for (const char label : it->get_ref<const std::string&>()) {
-    if (label == '-') break;
-    if (label == ' ') continue;
-    if (label == '.') return times(2, elements(output));
-    if (label == ',') {
-      ++argument, axis = 0;
-      continue;
-    }
-    if (argument >= inputs.size() || inputs[argument] == nullptr || axis >= inputs[argument]->size())
-      return elements(output);
-    auto& known = size[label];
-    known = std::max(known, (*inputs[argument])[axis++]);
-  }
-  std::int64_t product = 2;
-  for (const auto& [label, n] : size) product = times(product, n);
-  return product;
+  std::vector<Shape> shapes;
+  for (const OnnxShape* one : inputs)
+    if (one != nullptr) shapes.emplace_back(one->begin(), one->end());
+  const auto sizes = emplace::einsum(text(attrs, "equation"), shapes);
+  return sizes ? times(2, sizes->all) : elements(output);
 }
 
 /// Scores and their weighted sum, 2 · batch · query heads · length · total length · (key size + value size),

@@ -137,7 +137,6 @@ void recurrent_rule(Inference& op, const Shape& x) {
     op.set(k, batch_first ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden});
 }
 
-/// Equations with "..." are not inferred.
 void einsum_rule(Inference& op) {
   std::vector<Shape> shapes;
   for (std::size_t k = 0; k < op.num_inputs(); ++k) {
@@ -145,7 +144,6 @@ void einsum_rule(Inference& op) {
     shapes.push_back(*op.shape(k));
   }
   const std::string_view equation = op.text("equation");
-  if (equation.find('.') != std::string_view::npos) return;
   auto sizes = einsum(equation, shapes);
   if (!sizes) return op.reject("its inputs do not match its equation " + in_quotes(equation));
   op.set(0, std::move(sizes->result));
