@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <variant>
 
 #include "graph/formats/graph_file.h"
@@ -280,6 +281,27 @@ TEST(OnnxFusedOps, StepsOfRecurrentLayersAndMixturesHaveTwiceTheWorkBackward) {
     }
     EXPECT_EQ(backward, 1u);
     for (const std::string& weight : weights) EXPECT_NE(find(step, "layer." + weight), kNoOp);
+  }
+}
+
+TEST(OnnxFusedOps, SizesOfAttributesThatNothingHasAreRefused) {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max(), big = std::int64_t{1} << 62;
+  const std::string ms = "com.microsoft::";
+  const std::vector<Fused> ops{
+      {ms + "GroupQueryAttention", {{1, 4, 8}}, {{"num_heads", 2}, {"kv_num_heads", most}}, {}, 0},
+      {ms + "GroupQueryAttention", {{1, 4, 8}}, {{"num_heads", most}, {"kv_num_heads", most}}, {}, 0},
+      {ms + "LinearAttention",
+       {{1, 4, 8}, {1, 4, 8}, {1, 4, 8}},
+       {{"kv_num_heads", 1}, {"q_num_heads", big}},
+       {},
+       0},
+      {ms + "RouterGateUpProj", {{4, 8}, {8, 12}}, {{"router_size", -most}}, {}, 0},
+  };
+  for (const Fused& op : ops) {
+    SCOPED_TRACE(op.type);
+    Model model;
+    add_fused(model, op);
+    EXPECT_THAT(model.error(), ::testing::HasSubstr("op"));
   }
 }
 

@@ -167,6 +167,24 @@ TEST(OnnxOrigins, NotesAWeightThatIsThereTwice) {
   EXPECT_THAT(graph_notes(model.read().value()), Contains(HasSubstr("'val_6' is 'emb.weight'")));
 }
 
+// Nothing is known of the sizes and the nodes yet when the weights are compared.
+TEST(OnnxOrigins, RefusesModelsThatContradictThemselves) {
+  Model silent = merged_norms();
+  silent.node("Identity", "copy", {"norms.0.weight"}, {});
+  silent.node("Relu", "r", {"x"}, {"y"});
+  EXPECT_TRUE(silent.read());
+  const std::int64_t big = std::int64_t{1} << 62;
+  for (const auto& [rows, columns] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{-4, -1}, {big + 1, 4}, {4, big + 1}, {0, 4}}) {
+    SCOPED_TRACE(rows);
+    Model model;
+    fill(model.initializer("emb.weight", {rows, columns}), {1, 2, 3, 4});
+    fill(model.initializer("val_1", {columns, rows}), {1, 2, 3, 4});
+    model.node("MatMul", "m", {"x", "val_1"}, {"y"});
+    EXPECT_THAT(model.error(), Not("accepted"));
+  }
+}
+
 TEST(OnnxOrigins, StepsNoteTheNormsThatTheFileHasLost) {
   const auto notes = [](const std::string& rule) {
     Model model;

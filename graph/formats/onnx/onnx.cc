@@ -35,7 +35,7 @@ struct Approximations {
 class OnnxReader {
  public:
   OnnxReader(onnx::ModelProto& model, std::span<const std::byte> file, std::string_view where,
-         const OpenDims& dims)
+             const OpenDims& dims)
       : graph_{*model.mutable_graph()}, model_{model}, file_{file}, where_{where}, symbols_{dims} {}
 
   Result<OpGraph> read() {
@@ -43,8 +43,9 @@ class OnnxReader {
       weight_notes_.push_back(std::move(note));
     EMPLACE_TRY_ASSIGN(auto others, weight_notes(graph_, file_, where_));
     weight_notes_.insert(weight_notes_.end(), others.begin(), others.end());
-    for (const auto step : {&OnnxReader::size_inputs, &OnnxReader::infer, &OnnxReader::add_inputs,
-                            &OnnxReader::add_initializers, &OnnxReader::number_nodes, &OnnxReader::add_nodes}) {
+    for (const auto step :
+         {&OnnxReader::size_inputs, &OnnxReader::infer, &OnnxReader::add_inputs,
+          &OnnxReader::add_initializers, &OnnxReader::number_nodes, &OnnxReader::add_nodes}) {
       EMPLACE_TRY((this->*step)());
     }
     builder_.set_name(graph_.name().empty() ? std::filesystem::path{where_}.stem().string() : graph_.name());

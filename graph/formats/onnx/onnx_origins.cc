@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/text/words.h"
+#include "graph/capped.h"
 #include "graph/formats/onnx/onnx_model.h"
 #include "graph/formats/onnx/onnx_parts.h"
 #include "graph/formats/onnx/onnx_types.h"
@@ -181,8 +182,9 @@ std::optional<std::string> merged_note(const onnx::GraphProto& graph) {
       if (!constant.contains(input)) continue;
       const std::string reader = dotted_scope(node);
       std::string name;
-      if (node.op_type() == "Identity" && !module_of(node.output(0)).empty() && node.output(0)[0] != '/') {
-        name = node.output(0);
+      const std::string_view made = node.output_size() == 0 ? std::string_view{} : node.output(0);
+      if (node.op_type() == "Identity" && !module_of(made).empty() && made[0] != '/') {
+        name = made;
       } else if (const std::string_view owner = module_of(input);
                  !reader.empty() && !owner.starts_with(reader) && !reader.starts_with(owner)) {
         name = reader + "." + std::string{leaf(input)};
@@ -211,8 +213,12 @@ std::span<const std::byte> raw_data(std::span<const std::byte> tensor) {
 }
 
 /// Returns whether b [n, m] is a [m, n] transposed, by a sample of elements that are not all equal.
-bool is_transposed(std::span<const std::byte> a, std::span<const std::byte> b, std::size_t m, std::size_t n) {
-  const std::size_t count = m * n, size = count == 0 ? 0 : a.size() / count;
+/// The sizes are as in the file, where anything may stand.
+bool is_transposed(std::span<const std::byte> a, std::span<const std::byte> b, std::int64_t rows,
+                   std::int64_t columns) {
+  const auto count = static_cast<std::size_t>(capped::times(rows, columns));
+  const auto m = static_cast<std::size_t>(rows), n = static_cast<std::size_t>(columns);
+  const std::size_t size = count == 0 ? 0 : a.size() / count;
   if (size == 0 || a.size() != count * size || b.size() != a.size()) return false;
   bool varies = false;
   for (std::size_t k = 0; k < kCompared; ++k) {
@@ -258,9 +264,8 @@ Result<std::optional<std::string>> folded_note(const onnx::GraphProto& graph, st
           const auto a = contents->initializers.find(tensor->name());
           const auto b = contents->initializers.find(turned.name());
           same = a != contents->initializers.end() && b != contents->initializers.end() &&
-                 is_transposed(raw_data(a->second.bytes), raw_data(b->second.bytes),
-                               static_cast<std::size_t>(tensor->dims(0)),
-                               static_cast<std::size_t>(tensor->dims(1)));
+                 is_transposed(raw_data(a->second.bytes), raw_data(b->second.bytes), tensor->dims(0),
+                               tensor->dims(1));
         }
         if (!same) continue;
         if (twice++ == 0) example = in_quotes(turned.name()) + " is " + in_quotes(tensor->name());

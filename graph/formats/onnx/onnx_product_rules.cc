@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/capped.h"
 #include "graph/formats/onnx/onnx_infer.h"
 #include "graph/formats/onnx/onnx_model.h"
 
@@ -80,6 +81,7 @@ void router_and_gate(Inference& op, const Shape& x) {
   const Shape* w = op.shape(1);
   if (w == nullptr || w->size() != 2) return;
   const std::int64_t router = op.number("router_size", 0);
+  if (router < 0) return;
   resized(op, 0, x, router);
   resized(op, 1, x, (w->back() - router) / 2);
 }
@@ -107,7 +109,7 @@ void linear_attention(Inference& op, const Shape& q) {
   if (k == nullptr || v == nullptr || q.size() != 3 || k->size() != 3 || v->size() != 3) return;
   if (kv_heads < 1 || heads < 1) return;
   const std::int64_t size = v->back() / kv_heads;
-  resized(op, 0, q, std::max(heads, kv_heads) * size);
+  resized(op, 0, q, capped::times(std::max(heads, kv_heads), size));
   op.set(1, op.shape(3) != nullptr ? *op.shape(3) : Shape{q[0], kv_heads, k->back() / kv_heads, size});
 }
 
@@ -118,7 +120,7 @@ void causal_convolution(Inference& op, const Shape& x) {
   op.set(0, x);
   if (op.shape(3) != nullptr) return op.set(1, *op.shape(3));
   if (x.size() == 3 && w != nullptr && w->size() == 3)
-    op.set(1, {x[0], x[1], (w->back() - 1) * op.number("dilation", 1)});
+    op.set(1, {x[0], x[1], capped::times(w->back() - 1, op.number("dilation", 1))});
 }
 
 /// Inputs:
@@ -187,8 +189,8 @@ void multi_head_attention(Inference& op, const Shape& q) {
   const Shape* v = op.shape(2);
   if (q.size() == 2 || q.size() == 3) op.set(0, q);
   if (v != nullptr && v->size() == q.size() && q.size() < 4) resized(op, 0, q, v->back());
-  if (q.size() == 4) op.set(0, {q[0], q[1] * q[3]});        // Packed tokens.
-  if (q.size() == 5) op.set(0, {q[0], q[1], q[2] * q[4]});  // Packed Q, K and V per head.
+  if (q.size() == 4) op.set(0, {q[0], capped::times(q[1], q[3])});        // Packed tokens.
+  if (q.size() == 5) op.set(0, {q[0], q[1], capped::times(q[2], q[4])});  // Packed Q, K and V per head.
 }
 
 /// The query is [batch, length, heads · size], with K and V packed behind it if input 1 is absent. Output
@@ -197,7 +199,8 @@ void group_query_attention(Inference& op, const Shape& q) {
   if (q.size() != 2 && q.size() != 3) return;  // Tokens of a paged cache have no batch.
   const std::int64_t heads = op.number("num_heads", 0), kv_heads = op.number("kv_num_heads", 0);
   std::int64_t hidden = q.back();
-  if (op.input(1) == nullptr && heads > 0 && kv_heads > 0) hidden = hidden / (heads + 2 * kv_heads) * heads;
+  const std::int64_t packed = capped::plus(std::min(heads, capped::kMax), capped::times(2, kv_heads));
+  if (op.input(1) == nullptr && heads > 0 && kv_heads > 0) hidden = capped::times(hidden / packed, heads);
   resized(op, 0, q, hidden);
   for (const std::size_t k : {std::size_t{1}, std::size_t{2}})
     if (op.shape(k + 2) != nullptr) op.set(k, *op.shape(k + 2));
