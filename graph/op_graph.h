@@ -183,8 +183,8 @@ class OpGraphBuilder {
   void reserve(std::size_t ops) { ops_.reserve(ops); }
   OpId add(OpSpec op);
   std::size_t size() const { return ops_.size(); }
-  /// An op that was added. @pre op < size().
-  const OpSpec& operator[](OpId op) const { return ops_[index(op)]; }
+  /// An op that was added, which may still change. @pre op < size().
+  OpSpec& operator[](OpId op) { return ops_[index(op)]; }
 
   /// Errors (kInvalid): no op; a name that is empty, duplicate or not UTF-8; a dangling or out-of-range
   /// input; a cycle (with its ops); negative or overflowing sizes; a missing colocate target or a cycle of

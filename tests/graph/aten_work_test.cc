@@ -215,5 +215,15 @@ TEST(AtenWork, AGraphFileMayLeaveItToTheTable) {
   EXPECT_EQ(uncounted_ops(*graph)[0].type, "mine::b");
 }
 
+TEST(AtenWork, AGraphFileMayListAnOpBeforeWhatItReads) {
+  const std::string file = R"({"format":"emplace-graph v1","name":"n","ops":[
+{"id":0,"name":"y","type":"aten::mm","inputs":[[1,0],[2,0]],"outputs":[{"dtype":"f32","shape":[4,6]}],"flops":null},
+{"id":1,"name":"x","type":"Input","inputs":[],"outputs":[{"dtype":"f32","shape":[4,5]}]},
+{"id":2,"name":"w","type":"Parameter","inputs":[],"outputs":[{"dtype":"f32","shape":[5,6]}]}]})";
+  const auto graph = parse_graph(std::as_bytes(std::span{file.data(), file.size()}), "g.json");
+  ASSERT_TRUE(graph.ok()) << graph.error().context;
+  EXPECT_EQ(graph->flops(OpId{0}), 240);
+}
+
 }  // namespace
 }  // namespace emplace

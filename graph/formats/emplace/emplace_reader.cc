@@ -233,6 +233,7 @@ class GraphSax {
     if (!complete) return invalid(where_, "is damaged");
     if (!has_ops_) return invalid(where_, "has no list of ops");
     if (name_.empty()) name_ = std::filesystem::path{where_}.stem().string();
+    for (const std::size_t op : to_count_) count(builder_[OpId{static_cast<std::uint32_t>(op)}]);
     if (!uncounted_.empty()) {
       json& listed = meta_["uncounted"];
       if (listed.is_array())
@@ -339,13 +340,15 @@ class GraphSax {
     if (failure_) return true;  // After a failure, read on only to check the format.
     auto op = OpReader{value_, builder_.size()}.read();
     if (op) {
-      if (const auto work = value_.find("flops"); work != value_.end() && work->is_null()) count(*op);
+      if (const auto work = value_.find("flops"); work != value_.end() && work->is_null())
+        to_count_.push_back(builder_.size());
       return builder_.add(*std::move(op)), true;
     }
     failure_ = invalid(here(), op.error().context);
     return !has_format_;
   }
-  /// Counts the work of an op of torch that the file leaves to the table of op kinds.
+  /// Counts the work of an op of torch that the file leaves to the table of op kinds. All ops are there: an
+  /// op may read one that is listed after it.
   void count(OpSpec& op) {
     std::vector<AtenTensor> inputs;
     for (const EdgeSpec& edge : op.inputs) {
@@ -390,8 +393,9 @@ class GraphSax {
   std::size_t depth_ = 0;  // Number of open objects and lists.
   bool lines_ = false, has_format_ = false, has_ops_ = false, in_ops_ = false;
   json value_, meta_ = json::object();
-  std::set<std::string> uncounted_;  // Types of ops that the table of op kinds cannot count.
-  std::optional<Dom> dom_;           // Set while inside a value.
+  std::vector<std::size_t> to_count_;  // Ops whose work the file leaves to the table of op kinds.
+  std::set<std::string> uncounted_;    // Types of ops that it cannot count.
+  std::optional<Dom> dom_;             // Set while inside a value.
   std::optional<Error> failure_;
 };
 
