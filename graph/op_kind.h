@@ -128,7 +128,7 @@ inline constexpr std::uint8_t kLstmUnit = 34, kGruUnit = 25, kRnnUnit = 7;
 
 struct WorkRule {
   Formula formula = Formula::kUnknown;
-  std::uint8_t amount = 1;  ///< Of attention: the axis of the length from the last one, the width being 0.
+  std::uint8_t amount = 1;  ///< Attention's axis of the length, from the last one; the width is 0.
   std::uint8_t input = 0;   ///< Input of kEachInput and kWindowOfInput, and of formulas that name it.
   /// Whether integer work counts too, as for products, which use the same units.
   bool whole_numbers = false;

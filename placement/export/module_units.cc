@@ -356,7 +356,7 @@ void ModuleUnits::add_leaves(std::vector<std::optional<DeviceId>>& device,
 
 std::vector<std::pair<std::string, DeviceId>> ModuleUnits::entries(
     const std::vector<DeviceId>& devices) const {
-  ModuleUnits all{*this};  // With the modules of the tree that the graph does not have.
+  ModuleUnits all{*this};  // Includes modules of the tree that the graph does not have.
   std::vector<std::optional<DeviceId>> device;
   for (const Module& module : modules_)
     device.push_back(module.node == kNone ? std::nullopt : std::optional{devices[module.node]});

@@ -112,7 +112,7 @@ std::vector<double> exact_costs_us(const OpGraph& graph, const Profile& profile)
 }
 
 std::vector<DeviceMask> timed_devices(const OpGraph& graph, const DeviceSet& devices) {
-  std::vector<std::uint32_t> measured;  // Ops that only a measurement tells the time of.
+  std::vector<std::uint32_t> measured;  // Ops whose time is known from measurements alone.
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     const OpId op{i};
     if (graph.is_view(op) || graph.is_state(op) || graph.flops(op) > 0) continue;

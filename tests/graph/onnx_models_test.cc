@@ -117,7 +117,7 @@ TEST(ExportedModels, ChangedByOtherToolsKeepTheirWork) {
     // The bodies include additions, which torch does not count.
     const bool whole_bodies = graph_notes(graph).size() > 0;
     EXPECT_NEAR(static_cast<double>(product_flops(graph)), flops, (whole_bodies ? 0.06 : 0.02) * flops);
-    // A loop whose length the file does not tell counts as one iteration, and is named.
+    // A loop whose length is not in the file counts as one iteration, and is named.
     EXPECT_EQ(uncounted_ops(graph).size(), model.contains("iterations") ? 1u : 0u);
   }
 }

@@ -224,7 +224,7 @@ TEST(Replay, ResumedRunsAndBranchesTakeGraphAndMachineFromTheRecord) {
   for (const char* run : {"run", "branch"})
     EXPECT_EQ(run_json({"replay", folder.at(run), "--verify", "--json"})["identical"], true) << run;
 
-  // A branch of an older program's run, whose files nobody has; and one that is told another graph.
+  // A branch of an older program's run, whose files are gone; and one that names another graph.
   std::filesystem::copy(shipped("tests/fixtures/runs/learned/hierarchical-hlo"), folder.at("older"));
   EXPECT_EQ(run_json({"run", "--branch", folder.at("older"), "--run-dir", folder.at("newer"), "--episodes",
                       "10", "--quiet", "--json"})["episodes"],

@@ -173,7 +173,7 @@ std::string kind_name(const HloInstruction& one) {
 }
 const OpKind* hlo_kind(const HloInstruction& one) { return find_kind(Vocabulary::kHlo, kind_name(one)); }
 
-/// A product of blocks with a scale each, which contracts the last dimensions; its config does not say so.
+/// A product of blocks with a scale each, which contracts the last dimensions, though its config lacks them.
 bool block_scaled(const HloInstruction& one) {
   return one.attribute("custom_call_target").find("blockScaledDot") != std::string_view::npos;
 }

@@ -68,7 +68,7 @@ std::int64_t mixture(std::span<const OnnxShape* const> inputs, const nlohmann::j
   if (first == nullptr || first->size() != 3 || (*first)[0] <= 0) return 0;
   const std::string kind = text(attrs, "quant_type");
   const std::int64_t hidden = x->back(), tokens = elements(*x) / hidden;
-  std::int64_t weights = 0, inner = 0;  // Of one expert: all weights, and its inner width.
+  std::int64_t weights = 0, inner = 0;  // All weights of one expert, and its inner width.
   for (std::size_t k = 0; k < 3; ++k) {
     const OnnxShape* one = input(2 + k * distance);
     if (one == nullptr || one->size() != 3) continue;
@@ -121,7 +121,7 @@ std::int64_t linear_attention(std::string_view type, std::span<const OnnxShape* 
   const std::int64_t tokens = packed || q->size() < 2 ? q->front() : times((*q)[0], (*q)[1]);
   const std::int64_t kv_heads = std::max<std::int64_t>(1, number(attrs, "kv_num_heads", 1));
   const std::int64_t heads = std::max(kv_heads, number(attrs, "q_num_heads", 1));
-  std::int64_t cells = 0, read = 0;  // Of all heads and one token.
+  std::int64_t cells = 0, read = 0;  // One token, all heads.
   if (packed && state != nullptr && state->size() == 4) {
     cells = read = elements(std::span{*state}.subspan(1));
   } else if (packed && k != nullptr && v != nullptr && v->size() == 3 && k->size() == 3) {

@@ -79,7 +79,7 @@ def _convolution_backward(gy: Any, x: Any, w: Any, *rest: Any) -> Any:
 
 
 def _embedding_bag(weight: Any, indices: Any, offsets: Any, *rest: Any) -> Any:
-    """Sums of whole rows take a short way on a CPU, which does not tell the bags of the indices."""
+    """Sums of whole rows take a short way on a CPU, which does not give the bags of the indices."""
     results = torch.ops.aten._embedding_bag.default(weight, indices, offsets, *rest)
     given = [*rest, *[False, 0, False, None, False, -1][len(rest) :]]
     mode, scale, padding = given[1], given[3], given[5]

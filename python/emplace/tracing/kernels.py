@@ -25,10 +25,10 @@ PATTERNS = {"cpu": "cpu:*", "cuda": "gpu:*"}
 
 @cache
 def has_kernel(func: OpOverload, device: str) -> bool:
-    """Whether an op runs on a type of torch device, "cpu" or "cuda"; True where nothing tells.
+    """Whether an op runs on a type of torch device, "cpu" or "cuda"; True where that is not known.
 
-    A build of PyTorch for CPUs has no entries of GPUs. It has the list that the table is made from, which
-    tells of PyTorch's own ops.
+    A build of PyTorch for CPUs has no entries of GPUs. It has the list that the table is made from,
+    of PyTorch's own ops.
     """
     schema = func._schema
     name = f"{schema.name}.{schema.overload_name}".rstrip(".")

@@ -87,7 +87,7 @@ def without_hooks(clone: torch.optim.Optimizer) -> None:
 
 class WholeStep:
     """The step of one parameter as one op, for an optimizer that decides by numbers which ops to issue, and
-    for a sparse gradient, of which no shape tells how many rows it has.
+    for a sparse gradient, whose number of rows is in no shape.
 
     ``whole(parameter, gradient, lr, *states)`` returns the new parameter and states; it works on copies.
     """
@@ -237,7 +237,7 @@ def first_states(
             step_of(clone)
         except KeyError:  # The constructor of such an optimizer makes all state.
             return {}
-        except Exception:  # An optimizer makes state first; no shape tells how many rows a gradient has.
+        except Exception:  # An optimizer makes state first; the rows of a gradient are in no shape.
             if gradient.layout == torch.strided:
                 raise
     found: dict[str, StateKind] = {}

@@ -1,7 +1,7 @@
 """Forms of layers that took a way of their own: nn.LSTM, sparse gradients, dropout of transposed tensors.
 
 Each step, as placed at random on three logical devices, gives plain PyTorch's bits after three steps, and
-`verify` says so.
+`verify` agrees.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A device runs a kernel that it has: PyTorch's dispatcher tells, no GPU is needed to ask it."""
+"""A device runs a kernel that it has: PyTorch's dispatcher knows, and can be asked without a GPU."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 // Goal: the devices that a walk may choose obey the latency model: no circle, and no more bytes than fit.
-// Method: random walks over random graphs, which choose among all open devices; the model must find no circle,
-// and ops keep no more bytes than their device has.
+// Method: random walks over random graphs, which choose among all open devices; the model must find no
+// circle, and ops keep no more bytes than their device has.
 #include "launcher/settings/sweep_world.h"
 
 #include <gtest/gtest.h>
