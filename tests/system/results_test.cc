@@ -38,7 +38,8 @@ const std::string kNmt = shipped("configs/graphs/nmt-2layer-bs64.json.gz");
 
 TEST(Results, CompareListsEveryMethodWithTheAgreedKeys) {
   const ordered_json table = json_of({"compare", kNmt, "--devices", kDevices});
-  EXPECT_THAT(keys(table), ElementsAre("graph", "devices", "objective", "lower_bound_s", "methods"));
+  EXPECT_THAT(keys(table), ElementsAre("graph", "devices", "objective", "lower_bound_s", "methods", "assumed",
+                                       "uncounted"));
   EXPECT_EQ(table["graph"], "nmt-2layer-bs64");
   EXPECT_EQ(table["devices"], (ordered_json{"cpu:0", "gpu:0", "gpu:1"}));
   std::vector<std::string> names;
