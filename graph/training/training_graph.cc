@@ -170,13 +170,15 @@ class Step {
     return fill(node, made.value().size());
   }
 
-  /// Outputs that a rule does not produce must not be read.
+  /// Outputs that a rule does not produce must be neither read nor results of the model.
   Result<Unit> fill(const Node& node, std::size_t made) const {
     for (std::size_t k = made; k < forward_.num_outputs(node.result); ++k) {
-      if (!forward_.consumers(forward_.output(node.result, k)).empty())
+      const TensorId output = forward_.output(node.result, k);
+      const bool result = std::find(results_.begin(), results_.end(), output) != results_.end();
+      if (result || !forward_.consumers(output).empty())
         return wrong(
-            node,
-            fmt::format("its output {} is read, but a training step of its kind does not produce it", k));
+            node, fmt::format("its output {} is {}, but a training step of its kind does not produce it", k,
+                              result ? "a result of the model" : "read"));
     }
     return Unit{};
   }

@@ -339,5 +339,15 @@ TEST(TrainingGraph, ErrorsOfContradictoryShapesNameTheNode) {
               AllOf(HasSubstr("node 'fc'"), HasSubstr("'MatMul'")));
 }
 
+TEST(TrainingGraph, RefusesAResultThatAStepDoesNotProduce) {
+  Model model;
+  model.initializer("w", {2, 8});
+  model.node("Add", "a", {"x", "w"}, {"h"});
+  model.node("Celu", "n", {"h"}, {"y", "z"});
+  for (const char* name : {"y", "z"}) model.graph().add_output()->set_name(name);
+  EXPECT_THAT(training_graph(model.read().value(), Optimizer::kSgd).error().context,
+              AllOf(HasSubstr("node 'n'"), HasSubstr("output 1 is a result")));
+}
+
 }  // namespace
 }  // namespace emplace
