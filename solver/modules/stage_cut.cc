@@ -7,8 +7,9 @@
 namespace emplace {
 namespace {
 
-constexpr std::size_t kMostStates = 4096;  // Sets of devices in use; with more, devices are used in order.
-constexpr int kTries = 30;                 // Cuts that the simulator may refuse.
+// Numbers of stages on devices of each kind, and steps over all of them and all stages: a second or two.
+constexpr std::size_t kMostStates = 4096, kMostSteps = 400'000'000;
+constexpr int kTries = 30;  // Cuts that the simulator may refuse.
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -36,7 +37,6 @@ StageCut::StageCut(const UnitCosts& costs, const interop::ModuleChoice& choice, 
 void StageCut::find_kinds(std::size_t stages) {
   slots_ = (stages + choice_.devices.size() - 1) / choice_.devices.size();
   kinds_.clear();
-  std::size_t states = 1;
   for (const DeviceId device : choice_.devices) {
     const auto same = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& kind) {
       const DeviceId other = kind.devices.front();
@@ -48,18 +48,34 @@ void StageCut::find_kinds(std::size_t stages) {
     kind.devices.push_back(device);
     kind.places += slots_;
   }
-  for (const Kind& kind : kinds_) states = std::min(kMostStates + 1, states * (kind.places + 1));
-  if (states <= kMostStates) return;
+  const std::size_t cuts = costs_.units() * costs_.units() / 2 * kinds_.size();
+  const std::size_t most =
+      std::clamp<std::size_t>(kMostSteps / std::max<std::size_t>(1, cuts), 64, kMostStates);
+  const auto too_many = [&] {
+    std::size_t states = 1;
+    for (const Kind& kind : kinds_) states = std::min(most + 1, states * (kind.places + 1));
+    return states > most;
+  };
+  if (!too_many()) return;
   // Too many unlike devices: only those with the most memory for a stage each.
   std::stable_sort(kinds_.begin(), kinds_.end(), [&](const Kind& a, const Kind& b) {
     return costs_.capacity(a.devices.front()) > costs_.capacity(b.devices.front());
   });
   std::size_t kept = 0, places = 0;
-  for (states = 1; kept < kinds_.size() && (places < stages || states <= kMostStates / 16); ++kept) {
-    states *= kinds_[kept].places + 1;
+  for (std::size_t states = 1; kept < kinds_.size() && (places < stages || states <= most / 16); ++kept) {
+    states = std::min(most + 1, states * (kinds_[kept].places + 1));
     places += kinds_[kept].places;
   }
   kinds_.resize(kept);
+  // If these are still too many, the last ones count as one kind: that of the least memory.
+  while (kinds_.size() > 1 && too_many()) {
+    Kind least = std::move(kinds_.back());
+    kinds_.pop_back();
+    const Kind& next = kinds_.back();
+    least.devices.insert(least.devices.end(), next.devices.begin(), next.devices.end());
+    least.places += next.places;
+    kinds_.back() = std::move(least);
+  }
 }
 
 bool StageCut::may_run(std::size_t begin, std::size_t end, DeviceId device) const {

@@ -12,7 +12,8 @@
 namespace emplace {
 
 /// Finds the cut and the devices whose slowest stage takes the least time: dynamic programming over the units
-/// and the numbers of devices in use of each kind. Thread: one.
+/// and the numbers of devices in use of each kind. Of very many kinds, those with the least memory count as
+/// one. Thread: one.
 class StageCut {
  public:
   /// What is given must outlive it.

@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "base/rng.h"
 #include "executor/sim/simulator.h"
@@ -319,6 +321,22 @@ TEST(ModuleStages, ADeviceRunsSeveralOnlyIfThereAreFewer) {
     }
     EXPECT_LE(*std::max_element(used.begin(), used.end()), (stages + 2) / 3) << stages;
   }
+}
+
+TEST(ModuleStages, HaveADeviceEachOnManyUnlikeDevices) {
+  constexpr std::size_t kDevices = 24;  // With 2^24 sets of devices in use.
+  OpGraph graph = decoder(false, false, 40);
+  std::vector<Device> devices;
+  for (std::size_t d = 0; d < kDevices; ++d)
+    devices.push_back({.name = "gpu:" + std::to_string(d),
+                       .profile = find_profile("h100").value(),
+                       .memory_bytes = (std::int64_t{1} << 30) + static_cast<std::int64_t>(d)});
+  Task task{std::move(graph), DeviceSet::make(devices, Link{16e9, 5e-6}).value()};
+  const auto plan = task.search.cut(task.choice, kDevices).value();
+  ASSERT_EQ(plan.size(), kDevices);
+  std::set<std::size_t> used;
+  for (const interop::StagePlan& stage : plan) used.insert(index(stage.device));
+  EXPECT_EQ(used.size(), kDevices);
 }
 
 TEST(ModuleMaps, UseOnlyTheDevicesToChooseFrom) {
