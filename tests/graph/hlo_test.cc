@@ -297,6 +297,11 @@ TEST(HloText, RaggedProductsFactorisationsAndTransformsCount) {
            "f32[4,32,48] ragged-dot(%p0, %p1, %p2), lhs_contracting_dims={0}, rhs_contracting_dims={0}, "
            "lhs_ragged_dims={0}"),
       2 * 64 * 48 * 32);
+  EXPECT_EQ(
+      work("f32[7,32] f32[7,48] s32[3]",  // Groups of unlike sizes.
+           "f32[3,32,48] ragged-dot(%p0, %p1, %p2), lhs_contracting_dims={0}, rhs_contracting_dims={0}, "
+           "lhs_ragged_dims={0}"),
+      2 * 7 * 48 * 32);
   EXPECT_EQ(work("f32[3,12,12]", "f32[3,12,12] cholesky(%p0), lower=true"), 3 * 12 * 12 * 12 / 3);
   EXPECT_EQ(work("f32[12,12] f32[12,5]", "f32[12,5] triangular-solve(%p0, %p1), lower=true"), 12 * 12 * 5);
   EXPECT_EQ(work("c64[3,16]", "c64[3,16] fft(%p0), fft_type=FFT, fft_length={16}"), 5 * 3 * 16 * 4);

@@ -206,10 +206,11 @@ std::optional<std::int64_t> contraction(const HloInstruction& one, const WorkRul
   if (contracted.empty() && !stated) return std::nullopt;
   const bool parted = !ragged.empty() && std::ranges::find(contracted, ragged[0]) != contracted.end();
   const std::int64_t groups = parted && read.size() > 2 ? capped::elements(read.back()->shape) : 1;
-  std::int64_t each = times(2, sizes_of(left, contracted)) / std::max<std::int64_t>(groups, 1);
-  if (call) each = plus(each, epilogue(configured(config, "epilogue")));
-  if (configured(config, "beta").find_first_of("123456789") != std::string_view::npos) each = plus(each, 1);
-  return times(n, each);
+  const std::int64_t products =
+      times(times(2, n), sizes_of(left, contracted)) / std::max<std::int64_t>(groups, 1);
+  std::int64_t each = call ? epilogue(configured(config, "epilogue")) : 0;
+  if (configured(config, "beta").find_first_of("123456789") != std::string_view::npos) ++each;
+  return plus(products, times(n, each));
 }
 
 /// Convolutions of one instruction or custom call. In a custom call that makes a gradient, labels and window
