@@ -75,6 +75,8 @@ TEST(AtenWork, RecurrentNetworksCountTheirGates) {
        {"aten::gru_cell", {row, state, {96, 16}, {96, 32}}, {4, 32}, gru / 20},
        {"aten::rnn_relu_cell", {row, state, {32, 16}, {32, 32}}, {4, 32}, rnn / 20},
        {"aten::mkldnn_rnn_layer", {x, ih, hh, b, b, state, state}, {20, 4, 32}, kLstm, R"({"mode":2})"},
+       // Without biases matrices of zeros are in their place.
+       {"aten::mkldnn_rnn_layer", {x, ih, hh, ih, hh, state, state}, {20, 4, 32}, kLstm, R"({"mode":2})"},
        {"aten::mkldnn_rnn_layer_backward",
         {x, ih, hh, b, b, state, state, {20, 4, 32}, state, state},
         {20, 4, 16},

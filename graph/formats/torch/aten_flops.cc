@@ -184,12 +184,12 @@ class Counter {
     return work;
   }
   /// One cell per row (and step) of the data: the products with its weights, and the gates. The weights are
-  /// the matrices from input `input` on; a state behind them has three axes, and oneDNN's layer has four
-  /// inputs of weights.
+  /// the matrices from input `input` on; a state behind them has three axes. oneDNN's layer has two, and where
+  /// it has no biases matrices of zeros in their place.
   std::int64_t recurrent() const {
     const std::int64_t cells = rows(0);
     const std::size_t end =
-        base_.starts_with("mkldnn_rnn_layer") ? std::min<std::size_t>(5, in_.size()) : in_.size();
+        base_.starts_with("mkldnn_rnn_layer") ? std::min<std::size_t>(3, in_.size()) : in_.size();
     std::int64_t weights = 0, gates = 0, gate_rows = 0;
     for (std::size_t k = rule_.input; k < end && (weights == 0 || in_[k].size() < 3); ++k) {
       if (in_[k].size() != 2) continue;
