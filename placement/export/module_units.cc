@@ -76,17 +76,14 @@ OpId ModuleUnits::leader(OpId op) const {
 }
 
 /// The module of an op is its scope. A trace gives the model's own code the name of the model, and has scopes
-/// for what is no module. Another scope that the tree does not have is code of the module around it, unless
-/// it has weights.
+/// for what is no module. Another scope that the tree does not have is code of the module around it, such as
+/// a parametrization, unless it has weights of its own.
 Result<std::uint32_t> ModuleUnits::module_of(OpId op) {
   const std::string name = module_name(graph_.group_name(op));
   if (name == graph_.name() || is_outside(name)) return 0;
   if (names_.empty()) return add(name);
   if (const auto known = tree_.find(name)) return add(*known);
-  const auto inputs = graph_.inputs(op);
-  if (graph_.source() != kTrace || is_weight(op) ||
-      std::any_of(inputs.begin(), inputs.end(),
-                  [&](TensorId tensor) { return is_weight(graph_.producer(tensor)); }))
+  if (graph_.source() != kTrace || is_weight(op))
     return invalid("--modules",
                    "has no module '" + printable(name, 80) + "', which " + quoted_op(graph_, op) + " is in",
                    "give the modules of the model that the graph was made from");
@@ -140,7 +137,8 @@ void ModuleUnits::mark_tied(OpId weight) {
 /// Which modules are lists, and which are equal.
 void ModuleUnits::find_forms() {
   std::vector<std::size_t> parts(modules_.size(), 0), numbered(modules_.size(), 0);
-  std::vector<std::set<std::uint64_t>> forms(modules_.size());
+  std::vector<std::size_t> composites(modules_.size(), 0);  // Parts that have parts.
+  std::vector<std::set<std::uint64_t>> forms(modules_.size()), composed(modules_.size());
   for (std::uint32_t i = 0; i < graph_.num_ops(); ++i)
     if (is_weight(OpId{i}))
       modules_[module_[i]].form += 1 + static_cast<std::uint64_t>(graph_.output_bytes(OpId{i}));
@@ -149,15 +147,21 @@ void ModuleUnits::find_forms() {
     module.is_list = parts[m] > 0 && numbered[m] == parts[m];
     module.has_list = module.has_list || module.is_list;
     module.has_repeats = module.has_repeats || (module.is_list && forms[m].size() < parts[m]);
+    module.has_blocks = module.has_blocks || (module.is_list && composed[m].size() < composites[m]);
     if (m == 0 || !module.stateful) continue;
     const std::string_view name = last_name(module.name);
     Module& parent = modules_[module.parent];
     ++parts[module.parent];
     numbered[module.parent] += is_number(name) ? 1 : 0;
     forms[module.parent].insert(module.form);
+    if (parts[m] > 0) {
+      ++composites[module.parent];
+      composed[module.parent].insert(module.form);
+    }
     parent.form += (std::hash<std::string_view>{}(name) ^ module.form) * 0x9E3779B97F4A7C15ull;
     parent.has_list = parent.has_list || module.has_list;
     parent.has_repeats = parent.has_repeats || module.has_repeats;
+    parent.has_blocks = parent.has_blocks || module.has_blocks;
   }
 }
 
@@ -165,6 +169,11 @@ void ModuleUnits::find_forms() {
 std::uint32_t ModuleUnits::around(std::uint32_t module) const {
   while (module != 0 && !modules_[module].stateful) module = modules_[module].parent;
   return module;
+}
+
+bool ModuleUnits::contains(std::uint32_t module, std::uint32_t part) const {
+  while (part != module && part != 0) part = modules_[part].parent;
+  return part == module;
 }
 
 /// Which modules combine tensors in their own code, such as a residual addition.
@@ -181,6 +190,7 @@ void ModuleUnits::find_joins() {
     from[index(op)] = module;
     OpId first = kNoOp;
     std::uint32_t element = kNone;
+    bool own = false, beside = false;  // Whether inputs are results of the module's own elements, and of none.
     for (const TensorId input : graph_.inputs(op)) {
       const OpId producer = graph_.producer(input);
       if (is_weight(producer)) continue;
@@ -191,7 +201,9 @@ void ModuleUnits::find_joins() {
       const std::uint32_t other = in_element(from[index(producer)], module);
       if (element != kNone && other != kNone && other != element) modules_[module].joins_elements = true;
       if (other != kNone) element = other;
+      (other == kNone ? beside : own) |= other == kNone || contains(module, other);
     }
+    if (own && beside) modules_[module].bridges = true;
     if (!modules_[module].has_list) from[index(op)] = module;  // A result of this module, not of its input's.
   }
 }
@@ -214,7 +226,8 @@ void ModuleUnits::split() {
       const bool element = modules_[module.parent].is_list;
       module.split =
           element ? !module.joins && !module.own_state && module.has_repeats
-                  : (module.has_list && !module.joins_elements) || (!module.joins && !module.own_state);
+                  : (module.has_list && !module.joins_elements && !is_block(module)) ||
+                        (!module.joins && !module.own_state);
     }
     if (module.split && !module.own_state) continue;
     module.node = static_cast<std::uint32_t>(ties_.size());

@@ -15,8 +15,9 @@ namespace emplace::interop {
 
 /// Divides a model into units: sets of modules that a device map keeps on one device.
 ///
-/// Blocks (elements of module lists) and the modules beside them are whole; what contains them is split. A
-/// block that only passes its input through a list of equal modules is split, too. One unit are
+/// Blocks (elements of module lists, and modules with a residual around a list of layers) and the modules
+/// beside them are whole; what contains them is split. A block that only passes its input through a list of
+/// equal modules is split, too. One unit are
 /// - modules that share a weight;
 /// - modules whose results are combined by the code of a module that is split: accelerate moves the inputs of
 ///   modules that are in the map to their device, and nothing else.
@@ -49,9 +50,11 @@ class ModuleUnits {
     bool own_state = false;       ///< It has weights of its own.
     bool joins = false;           ///< Its own code combines tensors.
     bool joins_elements = false;  ///< Its own code combines results of elements of lists.
+    bool bridges = false;         ///< Its own code combines a result of an element with what is none.
     bool is_list = false;         ///< All its parts have numbers as names.
     bool has_list = false;        ///< It or a module in it is a list.
     bool has_repeats = false;     ///< It or a module in it is a list with two equal elements.
+    bool has_blocks = false;      ///< As has_repeats, and these elements have parts.
     std::uint64_t form = 0;       ///< Equal for modules with equal parts and weights.
     std::uint32_t node = kNone;   ///< Its node of the ties.
   };
@@ -74,8 +77,12 @@ class ModuleUnits {
   std::vector<std::pair<std::string, DeviceId>> smallest(std::vector<std::optional<DeviceId>> device) const;
   bool may_be_tied(OpId op) const;
   std::uint32_t around(std::uint32_t module) const;
+  bool contains(std::uint32_t module, std::uint32_t part) const;
   std::uint32_t top(std::uint32_t node);
   void unite(std::uint32_t a, std::uint32_t b);
+  /// Whether a module that has a list is itself a block, with a residual around a list of layers (the
+  /// perceptron of a transformer's block), and not a body of blocks.
+  static bool is_block(const Module& module) { return module.bridges && !module.has_blocks; }
   /// State that belongs to a module: not an input, and not what an optimizer keeps.
   bool is_weight(OpId op) const {
     return graph_.is_state(op) && graph_.type_name(op) != "Input" && graph_.type_name(op) != "OptimizerState";

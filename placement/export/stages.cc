@@ -31,6 +31,17 @@ std::string outermost_element(const std::string& name) {
   return found;
 }
 
+/// As outermost_element, also of blocks that are numbered without a list: "layers.layer_0" of
+/// "layers.layer_0.mlp.3".
+std::string outermost_block(const std::string& name) {
+  std::string found;
+  for_each_container(name, [&](const std::string& container) {
+    const std::size_t mark = container.find_last_of("._");
+    if (found.empty() && is_number(std::string_view{container}.substr(mark + 1))) found = container;
+  });
+  return found;
+}
+
 /// The module beside `scope` whose weight the op reads although no op has its name, as its scope is that of
 /// the batch norm that an exporter folded into it: "conv1" of the op "bn1". Empty if there is none.
 std::string folded_module(const OpGraph& graph, OpId op, const std::string& scope,
@@ -111,7 +122,7 @@ std::vector<StageStart> StagedModel::blocks() const {
   std::vector<StageStart> all = modules(), starts;
   std::set<std::size_t> places{0};  // Starts of elements of the outermost lists, and what follows them.
   for (const Extent& module : extents_)
-    if (outermost_element(module.name) == module.name) places.insert({module.first, module.last + 1});
+    if (outermost_block(module.name) == module.name) places.insert({module.first, module.last + 1});
   for (StageStart& start : all)
     if (places.contains(start.first)) starts.push_back(std::move(start));
   return starts.size() < 3 ? modules() : starts;

@@ -7,12 +7,14 @@ import json
 import logging
 import sys
 import warnings
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
+import torch.nn.utils.parametrize  # noqa: E402
 from torch import nn  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -112,6 +114,53 @@ def test_a_body_is_split_between_its_blocks(form: str, training: bool, tmp_path:
     if form == "mask":  # The mask is where accelerate puts the model's inputs.
         gpus = sorted(device for device in device_map.values() if device != "cpu")
         assert bodies.entry_of(device_map, "body.words") == (gpus[0] if gpus else "cpu")
+
+
+class Residual(nn.Module):
+    """As torchvision's vision transformer has it: the perceptron is a list of layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(64)
+        self.mlp = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
+
+    def forward(self, x: Any) -> Any:
+        return x + self.mlp(self.norm(x))
+
+
+def test_blocks_that_are_numbered_without_a_list_are_whole(tmp_path: Path) -> None:
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Parameter(torch.zeros(16, 64))
+            self.layers = nn.Sequential(OrderedDict((f"layer_{k}", Residual()) for k in range(6)))
+
+        def forward(self, x: Any) -> Any:
+            return self.layers(x + self.table)
+
+    net = nn.Sequential(OrderedDict(first=nn.Linear(64, 64), encoder=Encoder(), head=nn.Linear(64, 10))).eval()
+    graph = em.trace(net, torch.ones(2, 16, 64))
+    machine = bodies.gpus("h100", 3, 700_000, tmp_path / "machine.toml")
+    placed = em.place(graph, machine, method="m-etf", progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", em.LossyExport)
+        device_map, starts = placed.device_map(), [stage.starts_at for stage in placed.stages(3)]
+    blocks = [f"encoder.layers.layer_{k}" for k in range(6)]
+    assert all(bodies.entry_of(device_map, name) is not None for name in net.state_dict())
+    assert not [key for key in device_map if any(key.startswith(block + ".") for block in blocks)]
+    assert len({bodies.entry_of(device_map, block) for block in blocks}) > 1
+    assert set(starts[1:]) <= {*blocks, "head"}
+
+
+def test_modules_without_tensors_that_read_weights_belong_to_those_around(tmp_path: Path) -> None:
+    class Twice(nn.Module):
+        def forward(self, weight: Any) -> Any:
+            return 2 * weight
+
+    net = Net(layers=2).eval()
+    nn.utils.parametrize.register_parametrization(net.body.layers[1].up, "weight", Twice())
+    device_map, result, _ = device_map_of(net, tmp_path, training=True)
+    check(net, device_map, result)
 
 
 def test_modules_of_a_tied_weight_are_on_one_device(tmp_path: Path) -> None:
