@@ -147,7 +147,7 @@ def run_command(
 ) -> Finished:
     """Runs ``emplace COMMAND ARGUMENTS --json``.
 
-    ``shown`` maps paths of temporary files to what an error should call them. Ctrl-C asks the program once to
+    ``shown`` maps paths of temporary files to what errors and notes should call them. Ctrl-C asks the program once to
     end with what it has; a second one ends it at once. Raises EmplaceError with the program's line,
     KeyboardInterrupt if an interrupted command has no result.
     """
@@ -180,11 +180,11 @@ def run_command(
     status = child.returncode
     result = _parsed(b"".join(output))
     if status in accept and result is not None:
-        return Finished(result, notes, interrupts > 0)
+        return Finished(result, [_renamed(note, shown or {}) for note in notes], interrupts > 0)
     if interrupts > 0 and status in (130, 143, -signal.SIGINT, -signal.SIGTERM):
         if result is None:
             raise KeyboardInterrupt
-        return Finished(result, notes, True)
+        return Finished(result, [_renamed(note, shown or {}) for note in notes], True)
     raise _failure(command, line, status, notes, shown or {})
 
 
@@ -256,10 +256,15 @@ def _failure(
         return EmplaceError(f"emplace {command}", ended, "run it again; 'emplace doctor' checks this machine")
     text = errors[-1]
     operands = [argument for argument in line[2:] if not argument.startswith("-")]
+    operands = [shown.get(operand, operand) for operand in operands]
+    return error_of(_renamed(text, shown), status, command, operands)
+
+
+def _renamed(text: str, shown: Mapping[str, str]) -> str:
+    """A line of the program with the names of its user in the place of temporary files."""
     for path, name in shown.items():
         text = text.replace(path, name)
-        operands = [name if operand == path else operand for operand in operands]
-    return error_of(text, status, command, operands)
+    return text
 
 
 def main() -> None:
