@@ -73,6 +73,24 @@ TEST(OnnxOrigins, WeightsThatTheExporterMergedAreParametersOfTheirModules) {
   EXPECT_EQ(parameters(step), 6u);
 }
 
+// torch's graph has names in small letters: BERT's modules are called LayerNorm.
+TEST(OnnxOrigins, NamesInCapitalLettersAreFound) {
+  Model model;
+  model.proto().mutable_opset_import(0)->set_version(17);
+  fill(model.initializer("layer.0.LayerNorm.weight", {8}), std::vector<float>(8, 1));
+  fill(model.initializer("layer.0.LayerNorm.bias", {8}), std::vector<float>(8, 0));
+  for (const std::string number : {"0", "1"})
+    describe(model.node("LayerNormalization", "n" + number,
+                        {number == "0" ? "x" : "h0", "layer.0.LayerNorm.weight", "layer.0.LayerNorm.bias"},
+                        {"h" + number}),
+             "layer." + number + ".LayerNorm",
+             "%p_layer_" + number + "_layernorm_weight, %p_layer_" + number + "_layernorm_bias");
+  const OpGraph graph = model.read().value();
+  EXPECT_EQ(parameters(graph), 4u);
+  EXPECT_NE(find(graph, "layer.1.LayerNorm.weight"), kNoOp);
+  EXPECT_EQ(graph.name(graph.producer(graph.inputs(find(graph, "n0"))[1])), "layer.0.LayerNorm.weight");
+}
+
 // A node stands for a part of torch's op: its bias was merged, its weight is a folded constant.
 TEST(OnnxOrigins, PartsOfAnOpFindTheirParameterByItsName) {
   Model model = merged_norms();

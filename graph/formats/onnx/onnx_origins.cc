@@ -32,10 +32,13 @@ std::string_view metadata(const onnx::NodeProto& node, std::string_view key) {
   return {};
 }
 
-/// "norms.3.weight" as torch.export writes it: "norms_3_weight".
+/// "blocks.3.LayerNorm.weight" as torch.export writes it: "blocks_3_layernorm_weight".
 std::string flat(std::string_view name) {
   std::string text{name};
-  std::replace(text.begin(), text.end(), '.', '_');
+  for (char& c : text) {
+    const auto letter = static_cast<unsigned char>(c);
+    c = std::isalnum(letter) == 0 ? '_' : static_cast<char>(std::tolower(letter));
+  }
   return text;
 }
 std::string_view leaf(std::string_view name) { return name.substr(name.rfind('.') + 1); }
@@ -123,7 +126,7 @@ class Separator {
         found.emplace_back(weights[k], names[k]);
         continue;
       }
-      const std::string ending = "_" + std::string{leaf(node.input(weights[k]))};
+      const std::string ending = "_" + flat(leaf(node.input(weights[k])));
       const auto fits = [&](std::string_view name) { return name.ends_with(ending); };
       if (std::ranges::count_if(names, fits) == 1)
         found.emplace_back(weights[k], *std::ranges::find_if(names, fits));
