@@ -2,15 +2,11 @@
 /// Devices for whole modules: device maps and stages of pipelines, judged by the simulator.
 
 #include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
 #include <vector>
 
 #include "executor/sim/simulator.h"
 #include "placement/export/module_search.h"
 #include "solver/method.h"
-#include "solver/partitioners/placing_units.h"
 
 namespace emplace {
 

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "graph/formats/graph_file.h"
 #include "graph/training/training_graph.h"
 #include "tests/graph/onnx_model.h"
