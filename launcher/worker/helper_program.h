@@ -23,7 +23,7 @@ std::string python_path();
 /// Why a Python cannot start a module of the package emplace, and the first part of the cure.
 struct PackageFault {
   std::string what;  ///< "lacks the package emplace", or has a stranger's of that name, which is on PyPI.
-  std::string before_install;  ///< To write before "pip install …"; empty: nothing.
+  std::string before_install;  ///< Text before "pip install …"; empty: nothing.
 };
 /// Returns the fault in what a Python printed that was to start such a module; nullopt: another one.
 std::optional<PackageFault> package_fault(std::string_view errors);

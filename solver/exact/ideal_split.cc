@@ -168,7 +168,7 @@ class DynamicProgram {
 
  private:
   struct Load {
-    std::int64_t work_ps = 0, cpu_ps = 0, bytes = 0;  // Of its blocks alone.
+    std::int64_t work_ps = 0, cpu_ps = 0, bytes = 0;  // Sums over its blocks alone.
     Piece::Crossing crossing = {};
     bool on_accelerator = true, on_cpu = true;  // Whether all its blocks may be there.
   };

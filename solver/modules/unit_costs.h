@@ -31,7 +31,7 @@ class UnitCosts {
   /// What units read of one another, each pair once, the first with the lower number.
   struct Traffic {
     std::uint32_t first, second;
-    std::int64_t bytes, transfers;  ///< In both directions.
+    std::int64_t bytes, transfers;  ///< Both directions together.
   };
   std::span<const Traffic> traffic() const { return traffic_; }
   /// Time of the pair's transfers [ns]; 0 on one device.

@@ -119,7 +119,7 @@ class LatencyCost final : public SplitCost {
 
  private:
   LatencyModel model_;
-  LoadModel held_;  // For the memory.
+  LoadModel held_;  // Counts the memory.
   const std::int64_t smallest_cap_;
 };
 

@@ -324,7 +324,7 @@ TEST(ModuleStages, ADeviceRunsSeveralOnlyIfThereAreFewer) {
 }
 
 TEST(ModuleStages, HaveADeviceEachOnManyUnlikeDevices) {
-  constexpr std::size_t kDevices = 24;  // With 2^24 sets of devices in use.
+  constexpr std::size_t kDevices = 24;  // There are 2^24 sets of devices in use.
   OpGraph graph = decoder(false, false, 40);
   std::vector<Device> devices;
   for (std::size_t d = 0; d < kDevices; ++d)

@@ -24,7 +24,7 @@ struct Edge {
 };
 
 inline constexpr std::uint32_t kNoNode = 0xffffffffu;
-inline constexpr int kMaxAttributes = 256;  ///< Of a node; they are searched linearly for every reader.
+inline constexpr int kMaxAttributes = 256;  ///< Limit per node: every reader searches them linearly.
 
 /// [nodes] Analysis of one step. Thread: a plain value.
 struct Step {
