@@ -190,7 +190,8 @@ void ModuleUnits::find_joins() {
     from[index(op)] = module;
     OpId first = kNoOp;
     std::uint32_t element = kNone;
-    bool own = false, beside = false;  // Whether inputs are results of the module's own elements, and of none.
+    bool own = false,
+         beside = false;  // Whether inputs are results of the module's own elements, and of none.
     for (const TensorId input : graph_.inputs(op)) {
       const OpId producer = graph_.producer(input);
       if (is_weight(producer)) continue;
@@ -224,10 +225,9 @@ void ModuleUnits::split() {
       module.split = has_stateful_parts[0];
     } else if (has_stateful_parts[m]) {
       const bool element = modules_[module.parent].is_list;
-      module.split =
-          element ? !module.joins && !module.own_state && module.has_repeats
-                  : (module.has_list && !module.joins_elements && !is_block(module)) ||
-                        (!module.joins && !module.own_state);
+      module.split = element ? !module.joins && !module.own_state && module.has_repeats
+                             : (module.has_list && !module.joins_elements && !is_block(module)) ||
+                                   (!module.joins && !module.own_state);
     }
     if (module.split && !module.own_state) continue;
     module.node = static_cast<std::uint32_t>(ties_.size());

@@ -184,8 +184,8 @@ class Counter {
     return work;
   }
   /// One cell per row (and step) of the data: the products with its weights, and the gates. The weights are
-  /// the matrices from input `input` on; a state behind them has three axes. oneDNN's layer has two, and where
-  /// it has no biases matrices of zeros in their place.
+  /// the matrices from input `input` on; a state behind them has three axes. oneDNN's layer has two, and
+  /// where it has no biases matrices of zeros in their place.
   std::int64_t recurrent() const {
     const std::int64_t cells = rows(0);
     const std::size_t end =
