@@ -50,7 +50,7 @@ class ModuleUnits {
     bool own_state = false;       ///< It has weights of its own.
     bool joins = false;           ///< Its own code combines tensors.
     bool joins_elements = false;  ///< Its own code combines results of elements of lists.
-    bool bridges = false;         ///< Its own code combines a result of an element with what is none.
+    bool bridges = false;         ///< Its own code combines a result of an element with another.
     bool is_list = false;         ///< All its parts have numbers as names.
     bool has_list = false;        ///< It or a module in it is a list.
     bool has_repeats = false;     ///< It or a module in it is a list with two equal elements.

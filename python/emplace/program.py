@@ -147,9 +147,9 @@ def run_command(
 ) -> Finished:
     """Runs ``emplace COMMAND ARGUMENTS --json``.
 
-    ``shown`` maps paths of temporary files to what errors and notes should call them. Ctrl-C asks the program once to
-    end with what it has; a second one ends it at once. Raises EmplaceError with the program's line,
-    KeyboardInterrupt if an interrupted command has no result.
+    ``shown`` maps paths of temporary files to what errors and notes should call them. Ctrl-C asks the
+    program once to end with what it has; a second one ends it at once. Raises EmplaceError with the
+    program's line, KeyboardInterrupt if an interrupted command has no result.
     """
     line = [str(_program()), command, *[os.fspath(argument) for argument in arguments], "--json"]
     tied = [_SETPRIV, "--pdeathsig", "TERM"] if os.access(_SETPRIV, os.X_OK) else []

@@ -198,7 +198,8 @@ std::optional<std::int64_t> contraction(const HloInstruction& one, const WorkRul
                                      : one.attribute("lhs_contracting_dims"));
   const auto ragged =
       hlo_numbers(call ? configured(config, "lhs_ragged_dimensions") : one.attribute("lhs_ragged_dims"));
-  const bool stated = call && !configured(config, "lhs_contracting_dimensions").empty();  // "[]" too.
+  const bool stated =
+      call && !configured(config, "lhs_contracting_dimensions").empty();  // An empty list counts.
   if (call && !stated && (config.find("onednn") != std::string_view::npos || block_scaled(one))) {
     const auto rank = static_cast<std::int64_t>(left.shape.size());
     contracted = {rank - (configured(config, "transpose_a") == "true" ? 2 : 1)};

@@ -138,7 +138,9 @@ def test_blocks_that_are_numbered_without_a_list_are_whole(tmp_path: Path) -> No
         def forward(self, x: Any) -> Any:
             return self.layers(x + self.table)
 
-    net = nn.Sequential(OrderedDict(first=nn.Linear(64, 64), encoder=Encoder(), head=nn.Linear(64, 10))).eval()
+    net = nn.Sequential(
+        OrderedDict(first=nn.Linear(64, 64), encoder=Encoder(), head=nn.Linear(64, 10))
+    ).eval()
     graph = em.trace(net, torch.ones(2, 16, 64))
     machine = bodies.gpus("h100", 3, 700_000, tmp_path / "machine.toml")
     placed = em.place(graph, machine, method="m-etf", progress=False)
