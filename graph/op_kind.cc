@@ -195,6 +195,7 @@ constexpr OpKindRow kAten[] = {
      "resolve_neg",
      kIsView},
     {kElementwise, none(),
+     "_sparse_coo_tensor_with_dims_and_tensors _sparse_coo_tensor_unsafe _indices _values "
      "unsafe_split clone copy _to_copy to type_as contiguous cat stack _unsafe_index zeros "
      "zeros_like ones ones_like full full_like empty empty_like empty_permuted new_zeros new_empty "
      "new_full new_ones fill zero arange linspace eq ne lt le gt ge lift_fresh_copy scalar_tensor "

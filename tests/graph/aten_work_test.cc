@@ -53,6 +53,12 @@ TEST(AtenWork, ProductsOfExpertsCountEachRowOnce) {
         4 * 256 * 128 * 64}});
 }
 
+// It puts indices and values together; adding up those of a row is work that the indices decide.
+TEST(AtenWork, MakingASparseTensorMovesBytesAlone) {
+  expect_work({{"aten::_sparse_coo_tensor_with_dims_and_tensors", {{1, 8}, {8, 16}}, {100, 16}, 0}});
+  EXPECT_EQ(work_of({"aten::_coalesce", {{100, 16}}, {100, 16}, 0}), std::nullopt);
+}
+
 // An LSTM of 16 to 32 units over 20 steps of 4 rows: four gates, and 34 operations per unit.
 constexpr std::int64_t kCells = 20 * 4, kLstm = kCells * (2 * 128 * (16 + 32) + 32 * 34);
 
