@@ -29,7 +29,8 @@ if [ ! -x "$environment/bin/python3" ]; then
   /usr/bin/python3 -m venv "$environment"
   "$environment/bin/pip" install -q --upgrade pip
   # The build of PyTorch for CPUs is a tenth of the size of the one for CUDA, but PyPI has only the latter.
-  "$environment/bin/pip" install -q numpy torch torchvision transformers pandas tqdm pyzmq msgpack xxhash pytest mypy ipython
+  "$environment/bin/pip" install -q numpy torch torchvision transformers accelerate onnx onnxscript jax pandas tqdm pyzmq \
+    msgpack xxhash pytest mypy ipython
 fi
 # Ray has no wheel for the newest Pythons; its tests skip then.
 "$environment/bin/python3" -c 'import ray' 2>/dev/null || "$environment/bin/pip" install -q ray ||
@@ -42,7 +43,7 @@ environment=$(realpath "$environment")
   "$environment/bin/python3" - <<'PYTHON'
 import importlib.metadata as m, platform
 print("Python", platform.python_version())
-for name in ("torch", "torchvision", "transformers", "numpy", "pandas", "ray", "mypy"):
+for name in ("torch", "torchvision", "transformers", "accelerate", "onnxscript", "jax", "numpy", "pandas", "ray", "mypy"):
     try:
         print(name, m.version(name))
     except m.PackageNotFoundError:
