@@ -42,7 +42,8 @@ class TensorInfo:
     @property
     def nbytes(self) -> int:
         """Bytes of all elements (a broadcast view counts as if it were dense)."""
-        return self.numel * int(torch._utils._element_size(self.dtype))
+        size = torch._utils._element_size(self.dtype)  # type: ignore[no-untyped-call,unused-ignore]
+        return self.numel * int(size)
 
 
 @dataclass(frozen=True)
