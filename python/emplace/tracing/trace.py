@@ -72,7 +72,7 @@ def trace(
             tracer.run()
         except Exception as error:
             if (refusal := calls_functions(error)) is not None:
-                raise refusal from error
+                raise refusal from None  # Without the inside of torch.
             if isinstance(error, EmplaceError):
                 raise
             first = (str(error) or type(error).__name__).splitlines()[0]
