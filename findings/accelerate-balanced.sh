@@ -3,12 +3,13 @@
 # Guess: GPUs of unlike memory get shares by their memory, and what fits on the GPUs stays on them.
 # Behaviour: every GPU but the last gets an equal share of the model and some room for a buffer; only the last keeps all its
 #   memory, which then may be the smallest one. What is left over goes to the CPU or the disk.
-# Seen: 16 equal layers, GPUs for 40, 40 and 3 layers: the first two are limited to 6.6 layers, and two layers go to the disk,
-#   though either of them holds the whole model. In the other order, 3, 40, 40, nothing does.
+# Output seen: 16 equal layers, GPUs for 40, 40 and 3 layers: the first two are limited to 6.6 layers, and two layers
+#   go to the disk, though either of them holds the whole model. In the other order, 3, 40, 40, nothing does.
 # Source: https://github.com/huggingface/accelerate/pull/583 leaves the last GPU its memory on purpose.
 # Consequence: name the largest GPU last (CUDA_VISIBLE_DEVICES), or pass max_memory and "sequential". emplace's device map
 #   is searched on the machine as it is.
-. "$(dirname "$0")/environment.sh" torch==2.15.0 accelerate==1.15.0 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" torch==2.15.0 accelerate==1.15.0 numpy==2.4.6
 python 2>/dev/null - <<'PYTHON'
 from accelerate.utils import get_balanced_memory, infer_auto_device_map
 from finding import seen

@@ -4,12 +4,13 @@
 # Behaviour: none counts scaled_dot_product_attention. thop and ptflops with hooks count modules only, so that a
 #   product written as `x @ w` is 0. torchinfo counts a weight once per batch entry, not once per token. fvcore has nothing for
 #   recurrent layers.
-# Seen: share of the multiply-adds of a Linear on 2 x 128 tokens, the same written with @, an attention block, and nn.LSTM:
-#   fvcore 1, 1, 0.5, 0; ptflops 1, 0, 0.5, 1.02; thop 1, 0, 0.5, 1.02; torchinfo 0.01, 0.01, 0.00, 1.
+# Output seen: share of the multiply-adds of a Linear on 2 x 128 tokens, the same written with @, an attention block,
+#   and nn.LSTM: fvcore 1, 1, 0.5, 0; ptflops 1, 0, 0.5, 1.02; thop 1, 0, 0.5, 1.02; torchinfo 0.01, 0.01, 0.00, 1.
 # Source: https://github.com/TylerYep/torchinfo/issues/77 (corrected after 1.8.0, not released); the others found by running.
 # Consequence: costs from such counters are wrong by the sequence length, or by the part that grows with its square. Count
 #   by ops, and compare with a formula for one block.
-. "$(dirname "$0")/environment.sh" torch==2.15.0 numpy==2.4.6 fvcore==0.1.5.post20221221 ptflops==0.7.5 thop==0.1.1.post2209072238 torchinfo==1.8.0
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" torch==2.15.0 numpy==2.4.6 fvcore==0.1.5.post20221221 ptflops==0.7.5 thop==0.1.1.post2209072238 torchinfo==1.8.0
 python 2>/dev/null - <<'PYTHON'
 import contextlib
 import io

@@ -3,12 +3,13 @@
 # Guess: jax.checkpoint under jit computes products twice, and the compiled gradient needs less temporary memory.
 # Behaviour: the compiler for CPUs finds that the second computation equals the first and drops it: the work is that
 #   without checkpoint, and the temporary memory is larger, not smaller.
-# Seen: eight layers of tanh(x @ w), in checkpoints of two: 29.3 products lowered, 23.3 compiled, as without checkpoint;
-#   temporary memory 12 activations, 9 without.
+# Output seen: eight layers of tanh(x @ w), in checkpoints of two: 29.3 products lowered, 23.3 compiled, as without
+#   checkpoint; temporary memory 12 activations, 9 without.
 # Source: found by running; https://docs.jax.dev/en/latest/gradient-checkpointing.html describes what it is for.
 # Consequence: memory and work of a step with recomputation cannot be had from a compilation on a CPU. emplace reads the
 #   lowered text for what was written, and the compiled text of the device that will run it.
-. "$(dirname "$0")/environment.sh" numpy==2.4.6 jax==0.10.2
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" numpy==2.4.6 jax==0.10.2
 python - <<'PYTHON'
 import jax
 import jax.numpy as jnp

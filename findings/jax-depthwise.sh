@@ -3,11 +3,13 @@
 # Guess: the gradient of a grouped convolution counts the same share of a dense one for any number of groups.
 # Behaviour: with a group for each channel, the compiled gradient counts as if a part of it were dense; with fewer groups it
 #   does not, nor does the lowered form.
-# Seen: 32 channels of 16 x 16: gradient / forward 3 with 1 and 8 groups, 34 with 32 groups compiled, and 3 lowered.
+# Output seen: 32 channels of 16 x 16: gradient / forward 3 with 1 and 8 groups, 34 with 32 groups compiled, and 3
+#   lowered.
 # Source: found by running.
 # Consequence: MobileNets and the like are ten times too expensive in the backward pass where costs come from a compiled
 #   module. emplace takes the groups from the op, which the text states.
-. "$(dirname "$0")/environment.sh" numpy==2.4.6 jax==0.10.2
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" numpy==2.4.6 jax==0.10.2
 python - <<'PYTHON'
 import jax
 import jax.numpy as jnp

@@ -3,13 +3,14 @@
 # Guess: cost_analysis() of a compiled function multiplies the body of a scan by the number of its iterations.
 # Behaviour: a loop counts once, whatever its length; and of a function that is sharded, the lowered form counts the
 #   whole program, the compiled one the part of one device.
-# Seen: 4,194,304 flops (one product of 128 x 128 matrices) for 1, 10 and 100 iterations; with four devices 4,194,303
-#   lowered and 1,048,576 compiled.
+# Output seen: 4,194,304 flops (one product of 128 x 128 matrices) for 1, 10 and 100 iterations; with four devices
+#   4,194,303 lowered and 1,048,576 compiled.
 # Source: https://github.com/openxla/xla, HloCostAnalysis, treats a while loop of unknown length as one iteration; here the
 #   length is known.
 # Consequence: work of a network that scans over its layers is short by the number of layers. emplace multiplies by the
 #   trip count that the HLO text states, and reads the flops of a sharded text as those of one device.
-. "$(dirname "$0")/environment.sh" numpy==2.4.6 jax==0.10.2
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" numpy==2.4.6 jax==0.10.2
 XLA_FLAGS=--xla_force_host_platform_device_count=4 python - <<'PYTHON'
 import jax
 import jax.numpy as jnp

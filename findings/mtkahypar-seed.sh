@@ -3,12 +3,13 @@
 # Guess: with one thread and the seed set before every call, equal calls give equal partitions.
 # Behaviour: only the first call of a process is repeatable. Later calls of the same process differ, though the seed is
 #   set each time; the preset DETERMINISTIC does not.
-# Seen: a grid of 30 x 30 in four parts, four calls: cuts such as 70, 68, 60, 68 (DEFAULT), 64, 60, 60, 62 (QUALITY), and
-#   one and the same partition four times (DETERMINISTIC).
+# Output seen: a grid of 30 x 30 in four parts, four calls: cuts such as 70, 68, 60, 68 (DEFAULT), 64, 60, 60, 62
+#   (QUALITY), and one and the same partition four times (DETERMINISTIC).
 # Source: found by running; the preset DETERMINISTIC is described in https://github.com/kahypar/mt-kahypar.
 # Consequence: a placer that calls it more than once in a process is reproducible with DETERMINISTIC only, or with a
 #   process for each call. emplace gives Scotch a context and a seed of its own for every call.
-. "$(dirname "$0")/environment.sh" mtkahypar==1.7.post1
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" mtkahypar==1.7.post1
 python - <<'PYTHON'
 import random
 

@@ -3,11 +3,13 @@
 # Guess: weights of an ONNX model that are compressed to 4 bits are read through DequantizeLinear, and the nodes keep their names.
 # Behaviour: so from opset 21 on. Below it the products become MatMulNBits of com.microsoft under other names, and the model
 #   does not import that domain: the checker of onnx refuses it, ONNX Runtime takes it.
-# Seen: opset 20: MatMulNBits "…_compressed_matmul" twice; opset 21: DequantizeLinear and MatMul with their names.
+# Output seen: opset 20: MatMulNBits "…_compressed_matmul" twice; opset 21: DequantizeLinear and MatMul with their
+#   names.
 # Source: found by running; https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md has MatMulNBits.
 # Consequence: rules and maps by node names fit one of the two, and work, bytes and kernels differ with the number of the
 #   opset. emplace knows both forms; convert the model to opset 21 first to keep the names.
-. "$(dirname "$0")/environment.sh" nncf==3.4.0 onnx==1.23.2 onnxruntime==1.32.0 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" nncf==3.4.0 onnx==1.23.2 onnxruntime==1.32.0 numpy==2.4.6
 python 2>/dev/null - <<'PYTHON'
 import contextlib
 import io

@@ -5,11 +5,12 @@
 # Behaviour: the checker reads none of it. compose.add_prefix renames the tensors, but not in the sharding specs;
 #   merge_models keeps the annotations of nodes and drops the configurations that they name; the inliner drops both the
 #   annotations and the metadata of the call. The checker accepts each result.
-# Seen: as above, with full_check=True.
+# Output seen: as above, with full_check=True.
 # Source: https://github.com/onnx/onnx/blob/main/docs/docsgen/source/technical/ (sharding) states what the fields mean; that no
 #   tool looks at them was found by running.
 # Consequence: a placement in an ONNX file must be checked where it is read, and written after the last tool has run.
-. "$(dirname "$0")/environment.sh" onnx==1.23.2 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" onnx==1.23.2 numpy==2.4.6
 python - <<'PYTHON'
 import onnx
 import onnx.compose

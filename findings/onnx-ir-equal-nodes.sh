@@ -3,11 +3,12 @@
 # Guess: the pass that merges equal expressions keeps two nodes apart that stand on two devices.
 # Behaviour: it compares op, inputs and attributes only. Of two equal nodes the first stays, with its device; metadata and
 #   device configuration of the other are gone.
-# Seen: two Relu of one tensor, on gpu:0 and gpu:1: one Relu on gpu:0 is left.
+# Output seen: two Relu of one tensor, on gpu:0 and gpu:1: one Relu on gpu:0 is left.
 # Source: https://github.com/onnx/ir-py, passes/common/common_subexpression_elimination.py; found by running.
 # Consequence: a branch that was computed twice on purpose, so that no tensor crosses a link, is computed once, and its
 #   readers on the other device wait for a copy. Simplify first, then place. emplace places the graph as it is in the file.
-. "$(dirname "$0")/environment.sh" onnx==1.23.2 onnx-ir==1.1.0 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" onnx==1.23.2 onnx-ir==1.1.0 numpy==2.4.6
 python - <<'PYTHON'
 import onnx
 import onnx_ir

@@ -4,13 +4,14 @@
 #   partitioning by memory) contain the weights.
 # Behaviour: weights that are packed for the CPU's kernels when the session starts are counted nowhere; without packing they
 #   are part of a column of inputs, and the column of initializers stays 0.
-# Seen: two MatMul with 4 MiB of weights each: 16,384 bytes of inputs, 0 of initializers; with session.disable_prepacking=1
-#   8,404,992 of inputs, 0 of initializers.
+# Output seen: two MatMul with 4 MiB of weights each: 16,384 bytes of inputs, 0 of initializers; with
+#   session.disable_prepacking=1 8,404,992 of inputs, 0 of initializers.
 # Source: the key is described in onnxruntime_session_options_config_keys.h of https://github.com/microsoft/onnxruntime; the
 #   numbers were found by running.
 # Consequence: a partition by these statistics takes a network for 500 times smaller than it is; collect them without packing.
 #   emplace takes the bytes of weights from the model.
-. "$(dirname "$0")/environment.sh" onnx==1.23.2 onnxruntime==1.32.0 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" onnx==1.23.2 onnxruntime==1.32.0 numpy==2.4.6
 python - <<'PYTHON'
 import csv
 

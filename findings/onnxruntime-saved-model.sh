@@ -4,12 +4,13 @@
 #   no optimization touched.
 # Behaviour: they are kept where nothing in the graph changed. Where one node anywhere was removed, all nodes lose both, those
 #   that were not touched as well. The configurations themselves stay in the model.
-# Seen: MatMul, Sigmoid, MatMul, Sigmoid with metadata: all kept by ORT_ENABLE_ALL; with one Identity before them, which the
-#   session removes, none kept from ORT_ENABLE_BASIC on.
+# Output seen: MatMul, Sigmoid, MatMul, Sigmoid with metadata: all kept by ORT_ENABLE_ALL; with one Identity before
+#   them, which the session removes, none kept from ORT_ENABLE_BASIC on.
 # Source: found by running; https://github.com/microsoft/onnxscript/issues/2637 is the same loss in another optimizer.
 # Consequence: a placement must be written after ONNX Runtime has optimized, and matched by the names of the nodes, which it
 #   keeps.
-. "$(dirname "$0")/environment.sh" onnx==1.23.2 onnxruntime==1.32.0 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" onnx==1.23.2 onnxruntime==1.32.0 numpy==2.4.6
 python - <<'PYTHON'
 import numpy as np
 import onnx

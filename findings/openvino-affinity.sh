@@ -2,11 +2,12 @@
 # Library: openvino 2026.4.1.
 # Guess: the affinity of an op (rt_info["affinity"], which HETERO reads) is a part of a saved model.
 # Behaviour: save_model and serialize drop it without a word. A clone in the same process keeps it.
-# Seen: six ops with an affinity; none in the file of either function, none after reading it.
+# Output seen: six ops with an affinity; none in the file of either function, none after reading it.
 # Source: https://docs.openvino.ai, "Heterogeneous Execution", sets affinities on a model in memory and compiles it at once.
 # Consequence: a placement for HETERO cannot be shipped as a file of OpenVINO; it is a list beside the model that a program
 #   applies before it compiles, as the one that emplace exports.
-. "$(dirname "$0")/environment.sh" onnx==1.23.2 openvino==2026.4.1 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" onnx==1.23.2 openvino==2026.4.1 numpy==2.4.6
 python - <<'PYTHON'
 import openvino
 from finding import seen

@@ -3,11 +3,13 @@
 # Guess: ops of a model that is read from ONNX have the names of its nodes.
 # Behaviour: all but those that make an output of the graph: these have the name of the output. Nodes that share a name get
 #   numbers.
-# Seen: nodes first, second, last with the output y: first, second, y. Three nodes named same: same, same_1, and y.
+# Output seen: nodes first, second, last with the output y: first, second, y. Three nodes named same: same, same_1,
+#   and y.
 # Source: found by running.
 # Consequence: a placement by names of nodes misses the last layer of every model: query_model and affinities know it as
 #   the output, and a list for OpenVINO must call it so.
-. "$(dirname "$0")/environment.sh" onnx==1.23.2 openvino==2026.4.1 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" onnx==1.23.2 openvino==2026.4.1 numpy==2.4.6
 python - <<'PYTHON'
 import openvino
 from finding import seen

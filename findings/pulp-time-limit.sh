@@ -3,12 +3,13 @@
 # Guess: where CBC stops at its time limit, the status of the problem is not "Optimal".
 # Behaviour: the status is "Optimal" as soon as there is any solution. That it is not proven stands in another field,
 #   sol_status, as "Solution Found" instead of "Optimal Solution Found".
-# Seen: 40 ops on 5 devices, smallest load: after 2 s the status is "Optimal" (1), and exchanging ops at random finds a
-#   placement that is better.
+# Output seen: 40 ops on 5 devices, smallest load: after 2 s the status is "Optimal" (1), and exchanging ops at random
+#   finds a placement that is better.
 # Source: https://github.com/coin-or/pulp/issues/649, https://github.com/coin-or/pulp/issues/711.
 # Consequence: a placement by PuLP is proven only where sol_status is 1; code that tests `status == LpStatusOptimal`
 #   takes any placement for the best. Times of "exact" methods in tables may be those of the limit.
-. "$(dirname "$0")/environment.sh" pulp==3.3.2
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" pulp==3.3.2
 python - <<'PYTHON'
 import random
 

@@ -4,14 +4,15 @@
 # Behaviour: "optimal" is judged with absolute tolerances of about 1e-6 in the unit of the objective and of the rows. In
 #   seconds, a step of 200 us is near that, and one of 200 ns below it: worse assignments are reported as optimal, with
 #   a gap of 0 from HiGHS.
-# Seen: HiGHS: the best makespan in us; 0.06 % more in s; four times as much in units of 1000 s (an op of 50 us is 5e-8
-#   there), which it states as 0.0. CP-SAT: the best sum in us; 1.4 % more in s, called OPTIMAL, below it a bound that is
-#   11 % lower.
+# Output seen: HiGHS: the best makespan in us; 0.06 % more in s; four times as much in units of 1000 s (an op of 50 us
+#   is 5e-8 there), which it states as 0.0. CP-SAT: the best sum in us; 1.4 % more in s, called OPTIMAL, below it a
+#   bound that is 11 % lower.
 # Source: the defaults mip_abs_gap, mip_feasibility_tolerance (HiGHS, list of options) and mip_wanted_precision
 #   (ortools/sat/sat_parameters.proto); that the status stays "optimal" was found by running.
 # Consequence: scale times so that a step is 1e3 to 1e6, and simulate what a solver returns; never print its status as
 #   a proof. emplace simulates every placement that it prints.
-. "$(dirname "$0")/environment.sh" numpy==2.4.6 scipy==1.17.1 ortools==9.15.6755
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" numpy==2.4.6 scipy==1.17.1 ortools==9.15.6755
 python - <<'PYTHON'
 import itertools
 import random

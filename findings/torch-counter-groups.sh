@@ -4,12 +4,13 @@
 # Behaviour: FlopCounterMode divides the forward pass and one of the two products of the backward pass by the groups; the
 #   gradient of the weight counts as dense. The profiler's flops have no backward pass of convolutions at all, nor any
 #   attention.
-# Seen: backward / forward 2 with 1 group, 9 with 8, 33 with 32 (depthwise); the profiler: 0 for the backward pass, and 0 for
-#   scaled_dot_product_attention.
+# Output seen: backward / forward 2 with 1 group, 9 with 8, 33 with 32 (depthwise); the profiler: 0 for the backward
+#   pass, and 0 for scaled_dot_product_attention.
 # Source: https://github.com/pytorch/pytorch/pull/183405 (closed) is about the division; torch/csrc/profiler/util.cpp has the ops.
 # Consequence: by this counter MobileNets are tens of times too expensive to train, and the order of two GPUs turns round.
 #   emplace divides by the groups in both directions; its tests do not take this counter for grouped convolutions.
-. "$(dirname "$0")/environment.sh" torch==2.15.0 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" torch==2.15.0 numpy==2.4.6
 python 2>/dev/null - <<'PYTHON'
 import torch
 from finding import seen

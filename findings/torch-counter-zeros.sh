@@ -3,12 +3,14 @@
 # Guess: FlopCounterMode counts every matrix product of a network, in eval() as in train().
 # Behaviour: it has a formula for some ops and counts all others as 0 without a word. Without gradients a module in eval()
 #   takes another op: a Transformer layer or nn.MultiheadAttention is then one fused op, which counts 0.
-# Seen: 0 for nn.LSTM (nn.GRU is exact), grouped products of experts, mv, addmv, addbmm, _int_mm, cdist, bilinear, conv_tbc; 0
-#   for an encoder layer under no_grad, 2,228,224 with gradients; torchvision's ViT-B/32 loses a third so.
+# Output seen: 0 for nn.LSTM (nn.GRU is exact), grouped products of experts, mv, addmv, addbmm, _int_mm, cdist,
+#   bilinear, conv_tbc; 0 for an encoder layer under no_grad, 2,228,224 with gradients; torchvision's ViT-B/32 loses a
+#   third so.
 # Source: https://github.com/pytorch/pytorch/issues/126268 for inference mode; the formulas are in torch/utils/flop_counter.py.
 # Consequence: a placer that takes work from this counter puts recurrent layers, experts and Transformers for inference where
 #   compute is slow. emplace has its own table of work and names in the graph what it does not know.
-. "$(dirname "$0")/environment.sh" torch==2.15.0 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" torch==2.15.0 numpy==2.4.6
 python - <<'PYTHON'
 import torch
 from finding import seen

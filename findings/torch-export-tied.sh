@@ -3,12 +3,13 @@
 # Guess: a weight with two names is one input of an exported program, and one parameter after it was saved and loaded.
 # Behaviour: each name is an input; all readers use the last one, and the first has none. The module of a loaded program has two
 #   parameters on one storage; unflatten() ties them again.
-# Seen: embedding and head tied: p_emb_weight with 0 readers, p_head_weight with 2; parameters() gives 2 for the loaded module
-#   (one never gets a gradient), 1 for the exported module and after unflatten().
+# Output seen: embedding and head tied: p_emb_weight with 0 readers, p_head_weight with 2; parameters() gives 2 for
+#   the loaded module (one never gets a gradient), 1 for the exported module and after unflatten().
 # Source: found by running; https://docs.pytorch.org/docs/stable/export.html describes the signature.
 # Consequence: memory and parameters of such a file count twice, and an optimizer over parameters() has a state for a
 #   weight without gradients. emplace counts names of one storage once in .pt2 and FX.
-. "$(dirname "$0")/environment.sh" torch==2.15.0 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" torch==2.15.0 numpy==2.4.6
 python 2>/dev/null - <<'PYTHON'
 import torch
 from finding import seen

@@ -3,12 +3,13 @@
 # Guess: the export of a model in train() keeps its batch norms, with training_mode 1.
 # Behaviour: batch norms are written as for inference. One after a convolution is folded into it, running statistics included;
 #   of a fresh norm not even a bias is left. The option training= changes nothing; the exporter of TorchScript does keep them.
-# Seen: Conv, BatchNorm, ReLU, BatchNorm in train(): Conv, Relu, BatchNormalization with one output, and the weights of one norm;
-#   with dynamo=False two norms of three outputs.
+# Output seen: Conv, BatchNorm, ReLU, BatchNorm in train(): Conv, Relu, BatchNormalization with one output, and the
+#   weights of one norm; with dynamo=False two norms of three outputs.
 # Source: https://github.com/microsoft/onnxscript has the rule that folds; that it runs in train() was found by running.
 # Consequence: a training step made from such a file trains a network without norms: less work, memory and state.
 #   optimize=False keeps the norms, though for inference; em.trace needs no export.
-. "$(dirname "$0")/environment.sh" torch==2.15.0 onnx==1.23.2 onnxscript==0.7.2 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" torch==2.15.0 onnx==1.23.2 onnxscript==0.7.2 numpy==2.4.6
 python 2>/dev/null - <<'PYTHON'
 import contextlib
 import io

@@ -4,13 +4,14 @@
 # Behaviour: it depends on sizes and values. Equal values of up to 1,024 elements become one initializer, so that a fresh
 #   model seems to have ties. What is computed from small weights is folded: a cast gives initializers of another type and
 #   name, a tied head a second, transposed copy of the table.
-# Seen: three blocks of Linear and LayerNorm, fresh: 12 parameters, 3 initializers at width 16, 5 at 64, 9 at 1,025. A cast to
-#   bfloat16: folded at 16 x 16, but only for the bias at 128 x 128. A tied table of 100 x 16: two initializers; of
-#   1,000 x 64: one, and a Transpose.
+# Output seen: three blocks of Linear and LayerNorm, fresh: 12 parameters, 3 initializers at width 16, 5 at 64, 9 at
+#   1,025. A cast to bfloat16: folded at 16 x 16, but only for the bias at 128 x 128. A tied table of 100 x 16: two
+#   initializers; of 1,000 x 64: one, and a Transpose.
 # Source: the limits are constants of the folding in https://github.com/microsoft/onnxscript; found by running.
 # Consequence: never judge ties, state or bytes of parameters by a small model with fresh values. emplace notes ties that the
 #   file has and the model may not have.
-. "$(dirname "$0")/environment.sh" torch==2.15.0 onnx==1.23.2 onnxscript==0.7.2 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" torch==2.15.0 onnx==1.23.2 onnxscript==0.7.2 numpy==2.4.6
 python 2>/dev/null - <<'PYTHON'
 import contextlib
 import io

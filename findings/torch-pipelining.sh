@@ -6,11 +6,13 @@
 #   them (replicated_params) but no warning, and no stage adds up their gradients. A stage that was cut in train()
 #   keeps its dropout after eval(), without an error. A split point at a container that is not called, such as a
 #   ModuleList, gives one stage.
-# Seen: emb.weight and head.weight in stage 0 on two storages, head.weight in stage 1; two calls after eval() differ; 1 stage.
+# Output seen: emb.weight and head.weight in stage 0 on two storages, head.weight in stage 1; two calls after eval()
+#   differ; 1 stage.
 # Source: https://docs.pytorch.org/docs/stable/distributed.pipelining.html states that a model is traced; found by running.
 # Consequence: call eval() before pipeline(), name a block as a split point, and count stages. Memory of stages with ties is
 #   larger than the model's. emplace writes split points at modules that are called.
-. "$(dirname "$0")/environment.sh" torch==2.15.0 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" torch==2.15.0 numpy==2.4.6
 python 2>/dev/null - <<'PYTHON'
 import torch
 from finding import seen

@@ -4,12 +4,13 @@
 # Behaviour: without offloading and with a single device, maps that are incomplete or name nothing are accepted. While weights
 #   are loaded, the keys are one regular expression that is matched at the start of a parameter's name: "model.layers.1"
 #   is also layers 10 to 19 where these have no key of their own, and parameters without a key go to the CPU.
-# Seen: {"nonsense": "cpu"} and {"model.embed_tokens": "cpu"} load; of layers 0, 1, 2, 10, 11 with keys for 0 and 1, layers 10
-#   and 11 go where 1 goes, and 2 to the CPU.
+# Output seen: {"nonsense": "cpu"} and {"model.embed_tokens": "cpu"} load; of layers 0, 1, 2, 10, 11 with keys for 0
+#   and 1, layers 10 and 11 go where 1 goes, and 2 to the CPU.
 # Source: expand_device_map in src/transformers/integrations/accelerate.py; found by running.
 # Consequence: a wrong map shows as a full GPU or as slow layers, not as an error. A map must have a key for every layer, as those
 #   that emplace writes.
-. "$(dirname "$0")/environment.sh" torch==2.15.0 transformers==5.24.0 accelerate==1.15.0 numpy==2.4.6
+folder=$(mktemp -d)
+. "$(dirname "$0")/environment.bash" torch==2.15.0 transformers==5.24.0 accelerate==1.15.0 numpy==2.4.6
 HF_HUB_OFFLINE=1 python 2>/dev/null - <<'PYTHON'
 from finding import seen
 from transformers import LlamaConfig, LlamaForCausalLM

@@ -1,9 +1,10 @@
-# Sourced by the scripts of this folder. Installs packages in a temporary folder, which is removed at the end, and goes there.
-#   usage: . "$(dirname "$0")/environment.sh" PACKAGE==VERSION…
+# Sourced by the scripts of this folder. Installs packages in the temporary folder of the script, which it removes at the
+# end, and goes there.
+#   usage: folder=$(mktemp -d)
+#          . "$(dirname "$0")/environment.bash" PACKAGE==VERSION…
 # Afterwards `python` runs the Python of that environment. Its programs import `seen` from `finding`: it prints a value
 # and ends with status 1 where it is another one than before.
 set -euo pipefail
-folder=$(mktemp -d "${TMPDIR:-/tmp}/finding.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/environment"
 "$folder/environment/bin/pip" install --quiet --disable-pip-version-check "$@"
