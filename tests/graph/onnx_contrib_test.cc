@@ -24,7 +24,7 @@ struct Attribute {
 };
 struct Fused {
   std::string type;
-  std::vector<Dims> inputs;  ///< By argument position; {-1} is absent.
+  std::vector<Dims> inputs;  ///< Shapes in the order of the arguments; {-1} stands for an absent one.
   std::vector<Attribute> attributes;
   Dims output;
   std::int64_t flops = 0;

@@ -113,7 +113,7 @@ OpGraph decoder(bool training, bool tied, int layers) {
   for (int k = 0; k < layers; ++k)
     h = model.block("body/layers/" + std::to_string(k), {h}, 150'000 + 10'000 * (k % 3));
   h = model.module("body/norm", {h}, 1'000);
-  const OpId weight{1};  // Of the words.
+  const OpId weight{1};  // The table of words.
   model.module("head", {h}, 400'000, tied ? weight : kNoOp);
   return model.build();
 }

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
-
 sys.path.insert(0, str(Path(__file__).parent))
 try:
     import torch
@@ -14,9 +12,3 @@ except ImportError:
     collect_ignore_glob = ["test_*.py"]
 else:
     torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="session")
-def thorough(request: pytest.FixtureRequest) -> bool:
-    """True if all models shall be run: ``--newest``."""
-    return bool(request.config.getoption("--newest"))
