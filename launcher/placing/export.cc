@@ -133,10 +133,14 @@ class Export final : public Command {
 };
 
 Result<ExitStatus> Export::export_run_data(Console& console) const {
-  if (!graph_.empty()) return not_for("--graph", "a run");
-  if (!devices_.empty()) return not_for("--devices", "a run");
-  if (!applied_.empty()) return not_for("--applied", "a run");
-  if (!modules_.empty()) return not_for("--modules", "a run");
+  for (const auto& [option, given] : {std::pair{"--graph", !graph_.empty()},
+                                      {"--devices", !devices_.empty()},
+                                      {"--reserve", !inputs_.reserve.empty()},
+                                      {"--rules", !inputs_.rules.empty()},
+                                      {"--stages", stages_ > 0},
+                                      {"--applied", !applied_.empty()},
+                                      {"--modules", !modules_.empty()}})
+    if (given) return not_for(option, "a run");
   if (output_.empty() && format_ != "tensorboard") return missing("-o", "add -o FILE");
   return extensions_.export_run({.run = what_, .format = format_, .output = output_, .table = table_},
                                 console);

@@ -217,6 +217,14 @@ TEST_F(Export, LossyFormatsReportTheEffectivePlacement) {
               AllOf(HasSubstr("lossy, " + std::to_string(differ) + " of 91 ops moved"), HasSubstr(" -> ")));
 }
 
+TEST_F(Export, OptionsOfPlacementsAreRefusedForARun) {
+  for (const char* option :
+       {"--graph", "--devices", "--reserve", "--rules", "--stages", "--applied", "--modules"})
+    EXPECT_THAT(
+        refused({"export", folder_.path().string(), "--to", "csv", "-o", folder_.at("out"), option, "2"}),
+        HasSubstr(std::string{option} + ": is not for a run"));
+}
+
 TEST_F(Export, UnexportablePlacementIsRefusedInOneLine) {
   const std::string placement = placed(kSqueezenet);
   const ordered_json whole = read_json(placement);
