@@ -15,6 +15,7 @@ from emplace.tracing import compat
 from emplace.tracing.arguments import Arguments
 from emplace.tracing.batches import TreeBatch, TreeResult, call_model
 from emplace.tracing.document import DocumentMaker, signature
+from emplace.tracing.float32 import float32_use
 from emplace.tracing.guard import swap, unchanged
 from emplace.tracing.prune import prune
 from emplace.tracing.recorder import Recorder, value_of
@@ -48,7 +49,8 @@ def trace(
     ``accumulate=N`` the batch is a list of N micro-batches of equal shapes, and the step is that of the
     mean of their losses. Nothing is computed and nothing of the user's is changed. Learning rates are read
     at each step; other hyperparameters are constants. Gradients start as None, as after
-    ``optimizer.zero_grad()``.
+    ``optimizer.zero_grad()``. The graph records whether PyTorch's switches let float32 products and
+    convolutions run in TF32 (``float32=`` of :func:`place` overrides it).
 
     The step's numbers are PyTorch's own, to the bit, unless the model looks whether its tensors are fake
     and then takes another way: transformers does so for fused attention (``attn_implementation="eager"``
@@ -111,6 +113,7 @@ class _Tracer:
         self.gradients: dict[str, str] = {}
         self.result_spec: TreeResult | None = None
         self.update: Update | None = None
+        self.float32 = float32_use()
 
     # -- arguments ------------------------------------------------------------------------------------------
 
@@ -319,6 +322,7 @@ class _Tracer:
             "precision": str(self.autocast).removeprefix("torch.")
             if self.autocast is not None
             else "as the model's",
+            "float32": self.float32,
             "signature": step.signature,
         }
         if notes := maker.notes():
