@@ -22,9 +22,11 @@ struct DeviceFacts {
   std::vector<double> efficiency;         ///< [OpClass] Efficiency per op class.
   std::vector<std::uint64_t> signatures;  ///< Op signatures with known costs.
   std::vector<double> signature_us;       ///< [signatures] Cost of each signature [us].
+  std::uint8_t costs = 1;                 ///< CostVersion.
+  std::uint32_t own_efficiency = 0;       ///< Bit of each OpClass whose efficiency is the user's own.
   EMPLACE_FIELDS(name, host, profile, kind, memory_bytes, profile_memory_bytes, peak_gflops,
                  matrix_peak_gflops, bandwidth_gbs, bandwidth_efficiency, launch_us, efficiency, signatures,
-                 signature_us)
+                 signature_us, costs, own_efficiency)
 };
 
 /// parent -> executor process, the first message. Answer: ExecutorReady or ExecutorRefused.

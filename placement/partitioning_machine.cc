@@ -25,14 +25,15 @@ Profile profile(std::string name, std::string kind, std::int64_t memory_bytes) {
 
 }  // namespace
 
-Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective objective, Reserve reserve) {
+Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective objective, Reserve reserve,
+                                            CostVersion costs) {
   const nlohmann::json meta = nlohmann::json::parse(graph.meta_json(), nullptr, false);
   if (meta.is_object() && meta.contains("machine")) {
     if (!meta["machine"].is_string())
       return invalid("meta.machine", "is not a text",
                      "write the content of a device file, or pass --devices");
     EMPLACE_TRY_ASSIGN(auto own, parse_recorded_devices(meta["machine"].get_ref<const std::string&>(),
-                                                        "meta.machine", reserve));
+                                                        "meta.machine", reserve, costs));
     return std::optional<DeviceSet>{std::move(own)};
   }
   if (!is_workload(graph)) return std::optional<DeviceSet>{};

@@ -15,9 +15,10 @@ namespace emplace {
 /// `latency`, where CPU nodes run without waiting, one cpu:0 represents all cores of a workload; otherwise
 /// cpu:0, cpu:1, … are single cores. Links of a workload have 12 GB/s and no latency
 /// (graph/formats/partitioning/dnn_partitioning.h). Returns nothing if the graph has no machine. `reserve` of
-/// each device's memory (of a workload: of each accelerator's) is kept free. Errors (kInvalid): the key is
-/// malformed.
-Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective objective, Reserve reserve = {});
+/// each device's memory (of a workload: of each accelerator's) is kept free; `costs` is the cost version of a
+/// text. Errors (kInvalid): the key is malformed.
+Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective objective, Reserve reserve = {},
+                                            CostVersion costs = kCurrentCosts);
 
 /// Returns whether the graph is a workload of dnn-partitioning, whose times are in milliseconds.
 bool is_workload(const OpGraph& graph);

@@ -75,8 +75,8 @@ class Calibrate final : public Command {
 /// Returns the devices to measure on. Without --devices: for the executor cuda this machine; else one per
 /// core, which share four fifths of the memory, and the receiving device copies.
 Result<DeviceSet> Calibrate::machine() const {
-  if (!devices_.empty()) return open_devices(devices_);
-  if (executor_ == "cuda") return open_devices("here");
+  if (!devices_.empty()) return open_devices(devices_, {}, CostVersion::k1);
+  if (executor_ == "cuda") return open_devices("here", {}, CostVersion::k1);
   const std::uint64_t each = std::max<std::uint64_t>(torch_.threads, 1);
   const std::uint64_t count = count_ == 0 ? std::max<std::uint64_t>(usable_cores() / each, 1) : count_;
   if (count > kMaxDevices) return invalid("--count", "is too large", "at most 256 devices");

@@ -18,7 +18,7 @@ namespace emplace::launcher {
 
 /// The options as given on the command line.
 struct RunOptions {
-  std::string config, cluster, run_dir, budget, trace, rules, reserve;
+  std::string config, cluster, run_dir, budget, trace, rules, reserve, costs;
   std::vector<std::string> settings;
   std::uint64_t episodes = 0;
   bool resume = false;
@@ -45,6 +45,8 @@ struct RunOptions {
                 "the config)")
         .option("--reserve", reserve,
                 "Memory kept free per device, e.g. 10% or 2GiB (default: input.reserve of the config)")
+        .option("--costs", costs,
+                "Cost version of a machine that is no file, 1 or 2 (default: input.costs of the config)")
         .option("--trace", trace,
                 "Write a trace of every actor to this file (.json or .json.gz) for Perfetto (default: none)")
         .option("--episodes", episodes,
@@ -54,7 +56,7 @@ struct RunOptions {
         "Serve the run's page, status, metrics and probes on this ADDRESS:PORT, e.g. 127.0.0.1:9090 "
         "(default: off)");
   }
-  /// Errors (kInvalid): a malformed budget or reserve; --resume with --branch.
+  /// Errors (kInvalid): a malformed budget or reserve; an unknown cost version; --resume with --branch.
   Result<RunRequest> request(Console& console) const {
     RunRequest request;
     request.config = config;
@@ -67,6 +69,11 @@ struct RunOptions {
       const auto kept = parse_reserve(reserve);
       if (!kept) return invalid("--reserve", kept.error().context);
       request.settings.push_back("input.reserve=" + kept->text());
+    }
+    if (!costs.empty()) {
+      const auto known = parse_word<CostVersion>(costs);
+      if (!known) return invalid("--costs", known.error().context);
+      request.settings.push_back("input.costs=" + costs);
     }
     request.run_dir = run_dir;
     request.resume = resume;

@@ -47,7 +47,14 @@ Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading)
   return load_graph(graph_file_of(path), options);
 }
 
-Result<DeviceSet> open_resolved_devices(const std::string& devices, const Reserve& reserve) {
+Result<CostVersion> InputOptions::cost_version() const {
+  auto version = parse_word<CostVersion>(costs);
+  if (!version) return invalid("--costs", version.error().context);
+  return version;
+}
+
+Result<DeviceSet> open_resolved_devices(const std::string& devices, const Reserve& reserve,
+                                        CostVersion costs) {
   switch (machine_form(devices)) {
     case MachineForm::kFile:
       EMPLACE_TRY(must_exist(devices));
@@ -55,12 +62,12 @@ Result<DeviceSet> open_resolved_devices(const std::string& devices, const Reserv
     case MachineForm::kHere: {
       const Result<ThisMachine>& machine = this_machine();
       if (!machine) return machine.error();
-      return machine->devices(reserve);
+      return machine->devices(reserve, costs);
     }
     case MachineForm::kText:
       break;
   }
-  return parse_machine(devices, reserve);
+  return parse_machine(devices, reserve, costs);
 }
 
 std::vector<std::string> this_machine_notes(std::string_view reason) {
@@ -72,10 +79,10 @@ std::vector<std::string> this_machine_notes(std::string_view reason) {
   return notes;
 }
 
-Result<DeviceSet> open_devices(const std::string& devices, const Reserve& reserve) {
+Result<DeviceSet> open_devices(const std::string& devices, const Reserve& reserve, CostVersion costs) {
   // A file keeps the path that the user wrote, for errors.
   const std::string resolved = resolved_devices(devices);
-  if (machine_form(resolved) != MachineForm::kFile) return open_resolved_devices(resolved, reserve);
+  if (machine_form(resolved) != MachineForm::kFile) return open_resolved_devices(resolved, reserve, costs);
   EMPLACE_TRY(must_exist(devices));
   return load_devices(devices, reserve);
 }
@@ -94,6 +101,7 @@ Result<Unit> must_fit(const Inputs& inputs) {
 
 Result<Inputs> open_inputs(const InputOptions& options) {
   EMPLACE_TRY_ASSIGN(const auto judge, parse_judge(options.objective, options.dispatch));
+  EMPLACE_TRY_ASSIGN(const auto costs, options.cost_version());
   Reserve reserve;
   if (!options.reserve.empty()) {
     const auto parsed = parse_reserve(options.reserve);
@@ -104,13 +112,13 @@ Result<Inputs> open_inputs(const InputOptions& options) {
   std::string machine = options.devices;
   MachineForm form = machine_form(resolved_devices(options.devices));
   if (!options.devices.empty()) {  // Read the small file first, so that its errors appear at once.
-    EMPLACE_TRY_ASSIGN(auto opened, open_devices(options.devices, reserve));
+    EMPLACE_TRY_ASSIGN(auto opened, open_devices(options.devices, reserve, costs));
     devices = std::move(opened);
   }
   EMPLACE_TRY_ASSIGN(auto graph, open_graph(options.graph, options.reading));
   bool workload = false;
   if (!devices) {
-    auto brought = machine_of(graph, judge.objective, reserve);
+    auto brought = machine_of(graph, judge.objective, reserve, costs);
     if (!brought) return invalid(printable(options.graph), brought.error().context);
     if (brought->has_value()) {
       workload = is_workload(graph);
@@ -118,7 +126,7 @@ Result<Inputs> open_inputs(const InputOptions& options) {
       machine = "its own machine";
     } else {
       form = MachineForm::kHere;
-      EMPLACE_TRY_ASSIGN(auto opened, open_resolved_devices("here", reserve));
+      EMPLACE_TRY_ASSIGN(auto opened, open_resolved_devices("here", reserve, costs));
       devices = std::move(opened);
     }
   }

@@ -21,7 +21,11 @@ namespace emplace::launcher {
 /// Options of commands that evaluate placements: graph, machine, rules and objective.
 struct InputOptions {
   std::string graph, devices, reserve, rules, objective = "step-time", dispatch = "program";
+  std::string costs{word_of(kCurrentCosts)};
   GraphReading reading = {};
+
+  /// Errors (kInvalid): an unknown cost version.
+  Result<CostVersion> cost_version() const;
 };
 
 /// A graph, a machine, the constraints between them, and the objective.
@@ -43,14 +47,17 @@ struct Inputs {
 /// in the same folder.
 Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading = {});
 
-/// Opens a resolved machine. Errors: those of load_devices(), parse_machine() and look_at_machine(); a
-/// missing file, with the nearest file name in the same folder.
-Result<DeviceSet> open_resolved_devices(const std::string& devices, const Reserve& reserve = {});
+/// Opens a resolved machine, with the costs of a version unless it is a file, which states its own. Errors:
+/// those of load_devices(), parse_machine() and look_at_machine(); a missing file, with the nearest file name
+/// in the same folder.
+Result<DeviceSet> open_resolved_devices(const std::string& devices, const Reserve& reserve = {},
+                                        CostVersion costs = kCurrentCosts);
 /// Lines for people about this machine: "no --devices: this machine, cpu:0 (2 cores, 22.1 GiB free)", and
 /// what is estimated. `reason` may be empty. Empty if it cannot be looked at.
 std::vector<std::string> this_machine_notes(std::string_view reason);
 /// Resolves and opens what a user wrote.
-Result<DeviceSet> open_devices(const std::string& devices, const Reserve& reserve = {});
+Result<DeviceSet> open_devices(const std::string& devices, const Reserve& reserve = {},
+                               CostVersion costs = kCurrentCosts);
 
 /// Reads and applies rules; an empty path means no rules. Errors: kIo; kInvalid with file and line.
 Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, const DeviceSet& devices);

@@ -202,7 +202,7 @@ Result<Unit> add_cpu(const MachineSources& sources, ThisMachine& machine) {
     } else {
       const double bandwidth =
           std::min(p.bandwidth_gbs * std::max(1.0, share), kBandwidthPerCore_gbs * cores);
-      machine.toml +=
+      machine.tables +=
           profile_toml(profile, p.name, p.peak_gflops * share, p.matrix_peak_gflops * share, bandwidth);
       machine.notes.push_back(
           fmt::format("cpu:0: rates of {} of the {} cores of {}", cores, known->cores, p.name));
@@ -211,14 +211,14 @@ Result<Unit> add_cpu(const MachineSources& sources, ThisMachine& machine) {
     const Simd simd = simd_of(facts);
     const double clock = clock_ghz(facts), peak = cores * clock * simd.flops_per_cycle;
     const double bandwidth = std::min(kMaxBandwidth_gbs, kBandwidthPerCore_gbs * cores);
-    machine.toml += profile_toml(profile, "haswell18", peak, peak, bandwidth);
+    machine.tables += profile_toml(profile, "haswell18", peak, peak, bandwidth);
     machine.notes.push_back(
         fmt::format("cpu:0: {} is not in the catalogue; rates are estimated: {} cores x {:.3g} GHz x {} "
                     "({}), {:.3g} GB/s",
                     facts.model.empty() ? "this processor" : printable(facts.model, 60), cores, clock,
                     simd.flops_per_cycle, simd.name, bandwidth));
   }
-  machine.toml += device_toml("cpu:0", profile, free);
+  machine.tables += device_toml("cpu:0", profile, free);
   machine.summary = fmt::format("cpu:0 ({} {}, {} free)", sources.cores,
                                 sources.cores == 1 ? "core" : "cores", format_bytes(free));
   return Unit{};
@@ -275,7 +275,7 @@ void add_gpu(const NvmlGpu& gpu, std::size_t number, const MachineSources& sourc
     profile = known->profile.name;
   } else {
     profile = "this-" + name;
-    machine.toml += profile_toml(profile, "rtx3090", gpu.peak_gflops, gpu.peak_gflops, gpu.bandwidth_gbs);
+    machine.tables += profile_toml(profile, "rtx3090", gpu.peak_gflops, gpu.peak_gflops, gpu.bandwidth_gbs);
     machine.notes.push_back(
         fmt::format("{}: {} is not in the catalogue; rates are estimated from cores, clocks and memory bus: "
                     "{:.4g} GFLOP/s, {:.4g} GB/s",
@@ -285,8 +285,8 @@ void add_gpu(const NvmlGpu& gpu, std::size_t number, const MachineSources& sourc
   // The kernel writes -1 on a machine with one node.
   const auto node = gpu.pci.empty() ? std::nullopt : number_of_file(sources.pci / gpu.pci / "numa_node");
   const bool known_node = node && *node >= 0;
-  if (known_node) machine.toml += fmt::format("# NUMA node {}, PCI {}\n", *node, gpu.pci);
-  machine.toml += device_toml(name, profile, free);
+  if (known_node) machine.tables += fmt::format("# NUMA node {}, PCI {}\n", *node, gpu.pci);
+  machine.tables += device_toml(name, profile, free);
   machine.summary += fmt::format(", {} ({}, {} free{})", name, title, format_bytes(free),
                                  known_node ? fmt::format(", NUMA node {}", *node) : "");
 }
@@ -350,7 +350,7 @@ Result<Unit> add_links(const std::vector<NvmlGpu>& gpus, ThisMachine& machine) {
       links += link_toml(devices[s].name, devices[t].name, link);
     }
   }
-  machine.toml += links;
+  machine.tables += links;
   return Unit{};
 }
 
@@ -385,16 +385,21 @@ MachineSources MachineSources::real() {
   return sources;
 }
 
-Result<DeviceSet> ThisMachine::devices(const Reserve& reserve) const {
-  return parse_devices(toml, "this machine", reserve);
+std::string ThisMachine::device_file(CostVersion costs) const {
+  std::string text = "# Written by emplace: the machine of --devices here.\n";
+  if (costs != kUnstatedCosts) text += fmt::format("costs = {}\n", word_of(costs));
+  return text + "\n" + tables;
+}
+
+Result<DeviceSet> ThisMachine::devices(const Reserve& reserve, CostVersion costs) const {
+  return parse_devices(device_file(costs), "this machine", reserve);
 }
 
 Result<ThisMachine> look_at_machine(const MachineSources& sources) {
   ThisMachine machine;
-  machine.toml = "# Written by emplace: the machine of --devices here.\n\n";
   EMPLACE_TRY(add_cpu(sources, machine));
   EMPLACE_TRY(add_gpus(sources, machine));
-  while (machine.toml.ends_with("\n\n")) machine.toml.pop_back();
+  while (machine.tables.ends_with("\n\n")) machine.tables.pop_back();
   EMPLACE_TRY(machine.devices());
   return machine;
 }

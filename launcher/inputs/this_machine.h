@@ -27,12 +27,14 @@ struct MachineSources {
 
 /// This machine when it was looked at.
 struct ThisMachine {
-  std::string toml;                ///< A device file.
+  std::string tables;              ///< The tables of its device file.
   std::string summary;             ///< "cpu:0 (2 cores, 22.10 GiB free), gpu:0 (NVIDIA T4, 14.12 GiB free)"
   std::vector<std::string> notes;  ///< One line per device whose rates are estimated or that is left out.
 
+  /// Its device file, with the costs of a version.
+  std::string device_file(CostVersion costs) const;
   /// Errors: those of parse_devices().
-  Result<DeviceSet> devices(const Reserve& reserve = {}) const;
+  Result<DeviceSet> devices(const Reserve& reserve = {}, CostVersion costs = kCurrentCosts) const;
 };
 
 /// Looks at a machine: its CPU, its GPUs and the memory that is free now. What cannot be read is estimated

@@ -240,6 +240,7 @@ class Explain final : public Command {
         .option("--rules", inputs_.rules, "Rules file that the placement obeys (default: none)")
         .option("--reserve", inputs_.reserve, "Memory kept free per device, e.g. 10% or 2GiB (default: 0%)")
         .option("--dispatch", inputs_.dispatch, "Order in which a device runs ready ops: program or fifo");
+    declare_costs(options, inputs_);
     declare_reading(options, inputs_.reading);
   }
   Result<ExitStatus> run(Console& console) override;

@@ -98,6 +98,7 @@ class Export final : public Command {
         .option("--table", table_,
                 "Run: table to export, measurements (csv), episodes (csv, jsonl) or updates (csv, jsonl) "
                 "(default: the first of the format)");
+    declare_costs(options, inputs_);
     declare_reading(options, inputs_.reading);
   }
   Result<ExitStatus> run(Console& console) override {
@@ -191,7 +192,8 @@ Result<PlacementFile> Export::open_placement() const {
     if (!parsed) return invalid("--reserve", parsed.error().context);
     reserve = *parsed;
   }
-  EMPLACE_TRY_ASSIGN(file.machine, open_devices(devices_, reserve));
+  EMPLACE_TRY_ASSIGN(const auto costs, inputs_.cost_version());
+  EMPLACE_TRY_ASSIGN(file.machine, open_devices(devices_, reserve, costs));
   EMPLACE_TRY_ASSIGN(auto placement, load_placement(what_, file.graph, file.sha256, *file.machine));
   EMPLACE_TRY_ASSIGN(const auto rules, open_rules(inputs_.rules, file.graph, *file.machine));
   auto constraints = Constraints::make(file.graph, *file.machine, rules);

@@ -14,6 +14,11 @@ void declare_reading(Options& options, GraphReading& reading) {
   options.option("--batch", reading.batch, "Size of unknown first dimensions; 0: not given");
 }
 
+void declare_costs(Options& options, InputOptions& inputs) {
+  options.option("--costs", inputs.costs,
+                 "Cost version of a machine that is no file, 1 or 2; a device file states its own");
+}
+
 void declare_inputs(Options& options, InputOptions& inputs) {
   options.operand("GRAPH", inputs.graph, "Graph file");
   options.non_empty("--devices,-d", inputs.devices, kDevicesHelp);
@@ -24,6 +29,7 @@ void declare_inputs(Options& options, InputOptions& inputs) {
                  "Objective to minimise: step-time, throughput, latency or max-load");
   options.option("--reserve", inputs.reserve, "Memory kept free per device, e.g. 10% or 2GiB (default: 0%)");
   options.option("--dispatch", inputs.dispatch, "Order in which a device runs ready ops: program or fifo");
+  declare_costs(options, inputs);
   declare_reading(options, inputs.reading);
 }
 

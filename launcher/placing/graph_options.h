@@ -16,7 +16,9 @@ namespace emplace::launcher {
 
 /// Declares --from, --shape and --batch.
 void declare_reading(Options& options, GraphReading& reading);
-/// Declares GRAPH, --devices, --rules, --objective, --reserve, --dispatch and the options of
+/// Declares --costs.
+void declare_costs(Options& options, InputOptions& inputs);
+/// Declares GRAPH, --devices, --rules, --objective, --reserve, --dispatch, --costs and the options of
 /// declare_reading().
 void declare_inputs(Options& options, InputOptions& inputs);
 

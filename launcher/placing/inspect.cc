@@ -104,23 +104,23 @@ class Inspect final : public Command {
                 "emplace inspect configs/graphs/cifar10_cnn-bs32.json.gz --devices "
                 "configs/devices/quickstart.toml"} {}
   void declare(Options& options) override {
-    options.operand("GRAPH", graph_, "Graph file")
-        .non_empty("--devices,-d", devices_,
+    options.operand("GRAPH", inputs_.graph, "Graph file")
+        .non_empty("--devices,-d", inputs_.devices,
                    "Machine: a device file, text such as \"h100 x 4, epyc9654\", or here; adds times and the "
                    "critical path "
                    "(default: none)");
-    declare_reading(options, reading_);
+    declare_costs(options, inputs_);
+    declare_reading(options, inputs_.reading);
   }
   Result<ExitStatus> run(Console& console) override {
-    if (devices_.empty()) {
-      EMPLACE_TRY_ASSIGN(const auto graph, open_graph(graph_, reading_));
-      report_assumptions(graph, graph_, console);
+    if (inputs_.devices.empty()) {
+      EMPLACE_TRY_ASSIGN(const auto graph, open_graph(inputs_.graph, inputs_.reading));
+      report_assumptions(graph, inputs_.graph, console);
       console.print(console.json() ? json_text(graph_json(graph)) : graph_text(graph));
       return ExitStatus::kDone;
     }
-    EMPLACE_TRY_ASSIGN(const auto inputs,
-                       open_inputs({.graph = graph_, .devices = devices_, .reading = reading_}));
-    report_assumptions(inputs, graph_, console);
+    EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
+    report_assumptions(inputs, inputs_.graph, console);
     const CostTable costs{inputs.graph, inputs.devices};
     EMPLACE_TRY_ASSIGN(const auto peak, peak_alone_bytes(inputs));
     if (console.json()) {
@@ -141,8 +141,7 @@ class Inspect final : public Command {
   static std::string machine_text(const Inputs& inputs, const CostTable& costs,
                                   const std::vector<std::int64_t>& peak_bytes);
 
-  std::string graph_, devices_;
-  GraphReading reading_;
+  InputOptions inputs_;
 };
 
 double alone_s(const CostTable& costs, DeviceId device) {

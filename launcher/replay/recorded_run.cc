@@ -37,10 +37,11 @@ Result<actors::TaskPtr> task_from_files(const RecordedRun& run, const std::strin
 
 /// Returns the recorded devices, or those that the graph contains.
 Result<DeviceSet> kept_devices(const record::GraphRow& row, const OpGraph& graph, const std::string& where,
-                               Objective objective) {
+                               const RunConfig& config) {
+  const CostVersion costs = config.input.cost_version();
   const Reserve reserve = Reserve::from_recorded(row.reserve);
-  if (!row.devices_toml.empty()) return parse_recorded_devices(row.devices_toml, where, reserve);
-  EMPLACE_TRY_ASSIGN(auto own, machine_of(graph, objective, reserve));
+  if (!row.devices_toml.empty()) return parse_recorded_devices(row.devices_toml, where, reserve, costs);
+  EMPLACE_TRY_ASSIGN(auto own, machine_of(graph, judge_of(config).objective, reserve, costs));
   if (!own) return invalid(where, "are not in the record", "use an intact copy of the run");
   return *std::move(own);
 }
@@ -49,13 +50,12 @@ Result<DeviceSet> kept_devices(const record::GraphRow& row, const OpGraph& graph
 
 Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where,
                                   const RunConfig& config) {
-  const Objective objective = judge_of(config).objective;
   auto task = std::make_shared<actors::Task>();
   task->host = host_name();
   for (const record::GraphRow& row : rows) {
     const std::string here = where + ": graph " + printable(row.name);
     EMPLACE_TRY_ASSIGN(auto graph, parse_graph(row.content, here));
-    EMPLACE_TRY_ASSIGN(auto devices, kept_devices(row, graph, where + ": devices", objective));
+    EMPLACE_TRY_ASSIGN(auto devices, kept_devices(row, graph, where + ": devices", config));
     EMPLACE_TRY_ASSIGN(const auto rules, open_rules(config.input.rules, graph, devices));
     EMPLACE_TRY_ASSIGN(auto constraints, Constraints::make(graph, devices, rules, config.input.by_bytes));
     std::string sha256 = graph_sha256(graph);

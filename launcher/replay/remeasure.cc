@@ -85,7 +85,7 @@ class Executors {
     const Judge judge{run_.config.objective.kind, {.dispatch = *dispatch}};
     const DeviceSet* devices = &task->devices;
     if (!request_.devices.empty()) {
-      EMPLACE_TRY_ASSIGN(auto others, open_devices(request_.devices));
+      EMPLACE_TRY_ASSIGN(auto others, open_devices(request_.devices, {}, run_.config.input.cost_version()));
       if (others.size() != devices->size())
         return invalid(printable(request_.devices),
                        fmt::format("has {} devices, but the run's placements are for {}", others.size(),

@@ -74,6 +74,8 @@ Result<RunConfig> config_of(const InputOptions& inputs, const Request& request, 
   config->input = {};
   config->input.graph = std::filesystem::absolute(inputs.graph).string();
   config->input.reading = inputs.reading;
+  EMPLACE_TRY_ASSIGN(const CostVersion costs, inputs.cost_version());
+  config->input.costs = static_cast<std::uint32_t>(costs);
   config->input.devices = resolved_devices(inputs.devices);
   if (!inputs.reserve.empty()) {
     EMPLACE_TRY_ASSIGN(config->input.reserve, parse_reserve(inputs.reserve));

@@ -54,6 +54,10 @@ std::string inputs_of(const RunConfig& config) {
   if (!config.input.devices.empty()) text += " --devices " + quoted(config.input.devices);
   if (config.objective.kind != Objective::kStepTime)
     text.append(" --objective ").append(word_of(config.objective.kind));
+  // A run for this machine has a device file, which states its version.
+  if (config.input.cost_version() != kCurrentCosts &&
+      machine_form(config.input.devices) != MachineForm::kFile)
+    text.append(" --costs ").append(word_of(config.input.cost_version()));
   if (config.input.reserve != Reserve{}) text += " --reserve " + config.input.reserve.text();
   if (config.executor.dispatch != Dispatch::kProgram)
     text.append(" --dispatch ").append(word_of(config.executor.dispatch));

@@ -83,7 +83,7 @@ Result<RunPlan> make_plan(RunOrder order) {
     // Resumed and other processes of the run read the machine as it is now.
     config.input.devices =
         std::filesystem::absolute(plan.order.directory / "devices.toml").lexically_normal().string();
-    plan.inputs.emplace_back(config.input.devices, machine.toml);
+    plan.inputs.emplace_back(config.input.devices, machine.device_file(config.input.cost_version()));
   }
   for (const actors::TaskGraph& one : plan.task->graphs)
     if (std::string note = timing_note(one.graph, one.devices, one.constraints); !note.empty())

@@ -107,6 +107,7 @@ RunConfig record_defaults(std::string_view method) {
   RunConfig config;
   config.policy.preset = "paper";  // Records without the key are from before there was another preset.
   config.input.by_bytes = true;    // As all did before this was a key.
+  config.input.costs = static_cast<std::uint32_t>(kUnstatedCosts);
   // They started there before this was a key.
   config.policy.sequence.network.start_from_encoder = method == "colocrl" || method == "spotlight";
   return config;

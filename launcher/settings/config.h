@@ -20,6 +20,7 @@
 #include "executor/sim/simulator.h"
 #include "launcher/inputs/graph_reading.h"
 #include "launcher/worker/executors.h"
+#include "placement/machine/cost_version.h"
 #include "placement/objective.h"
 #include "policy/placers/registry.h"
 #include "policy/training/trainer.h"
@@ -108,7 +109,10 @@ struct InputSection {
   std::vector<std::string> graphs;
   GraphReading reading = {};
   Reserve reserve;
+  std::uint32_t costs = static_cast<std::uint32_t>(kCurrentCosts);
   bool by_bytes = false;
+
+  CostVersion cost_version() const { return static_cast<CostVersion>(costs); }
 
   void list(Settings& s) {
     s.add("graph", graph, "Graph file.");
@@ -124,6 +128,11 @@ struct InputSection {
     s.add("reserve", reserve,
           "Memory of each device that is kept free: a share such as 0.1 or \"10%\", or a size such as "
           "\"2GiB\".");
+    s.add(
+         "costs", costs, between(1, static_cast<double>(kCurrentCosts)),
+         "Version of the costs of a text in input.devices, or of here (docs/reference/machines.md); a device "
+         "file states its own.")
+        .on_resume = OnResume::kSame;
     s.add(
         "by_bytes", by_bytes,
         "Whether ops of unknown work whose times were measured on one kind of device may run on others, at a "

@@ -224,9 +224,11 @@ Result<std::vector<Placement>> load_starting_placements(const std::filesystem::p
 namespace {
 
 Result<DeviceSet> devices_for(const OpGraph& graph, const RunConfig& config) {
-  if (!config.input.devices.empty()) return open_resolved_devices(config.input.devices, config.input.reserve);
-  EMPLACE_TRY_ASSIGN(auto own, machine_of(graph, judge_of(config).objective, config.input.reserve));
-  if (!own) return open_resolved_devices("here", config.input.reserve);
+  if (!config.input.devices.empty())
+    return open_resolved_devices(config.input.devices, config.input.reserve, config.input.cost_version());
+  EMPLACE_TRY_ASSIGN(auto own, machine_of(graph, judge_of(config).objective, config.input.reserve,
+                                          config.input.cost_version()));
+  if (!own) return open_resolved_devices("here", config.input.reserve, config.input.cost_version());
   return *std::move(own);
 }
 

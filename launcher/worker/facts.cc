@@ -35,7 +35,9 @@ messages::PrepareExecutor prepare_facts(const DeviceSet& devices, const RealOpti
                                p.launch_us,
                                {p.efficiency.begin(), p.efficiency.end()},
                                {},
-                               {}});
+                               {},
+                               static_cast<std::uint8_t>(p.cost_version),
+                               static_cast<std::uint32_t>(p.own_efficiency.to_ulong())});
     if (p.costs == nullptr) continue;
     for (const SignatureCosts::Entry& entry : p.costs->entries()) {
       prepare.devices.back().signatures.push_back(entry.signature);
@@ -82,6 +84,9 @@ Result<DeviceSet> devices_of(const messages::PrepareExecutor& prepare) {
     p.launch_us = facts.launch_us;
     if (facts.efficiency.size() != p.efficiency.size()) return damaged();
     std::copy(facts.efficiency.begin(), facts.efficiency.end(), p.efficiency.begin());
+    p.cost_version = static_cast<CostVersion>(facts.costs);
+    if (word_of(p.cost_version).empty()) return damaged();
+    p.own_efficiency = facts.own_efficiency;
     if (facts.signatures.size() != facts.signature_us.size()) return damaged();
     std::vector<SignatureCosts::Entry> costs;
     for (std::size_t i = 0; i < facts.signatures.size(); ++i)

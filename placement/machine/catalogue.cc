@@ -183,8 +183,14 @@ std::string_view nearest_device(std::string_view name) {
   return nearest_word(name, names);
 }
 
-Result<Profile> find_profile(std::string_view name) {
-  if (const CatalogueDevice* const device = known_device(name)) return device->profile;
+Profile CatalogueDevice::profile_of(CostVersion costs) const {
+  Profile of_version = profile;
+  of_version.cost_version = costs;
+  return of_version;
+}
+
+Result<Profile> find_profile(std::string_view name, CostVersion costs) {
+  if (const CatalogueDevice* const device = known_device(name)) return device->profile_of(costs);
   return invalid("profile '" + printable(name, 60) + "'", "is unknown",
                  nearest_or_list(nearest_device(name)));
 }

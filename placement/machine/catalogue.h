@@ -32,7 +32,7 @@ constexpr auto enum_words(DeviceFamily) {
 
 /// A device of the catalogue.
 struct CatalogueDevice {
-  Profile profile;
+  Profile profile;    ///< Of cost version 1.
   std::string alias;  ///< Another name; empty: none.
   std::string title;  ///< "NVIDIA H100 SXM5 80 GB"
   DeviceFamily family = DeviceFamily::kDataCentre;
@@ -42,6 +42,9 @@ struct CatalogueDevice {
   std::string reported;
   std::uint32_t cores = 0;  ///< CPUs: cores of the profile.
   std::string source;       ///< Data sheet or other source of the values.
+
+  /// Returns the profile with the costs of a version.
+  Profile profile_of(CostVersion costs) const;
 };
 
 /// A kind of link.

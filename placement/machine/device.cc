@@ -42,7 +42,8 @@ bool Profile::operator==(const Profile& other) const {
   return same_costs && name == other.name && kind == other.kind && peak_gflops == other.peak_gflops &&
          matrix_peak_gflops == other.matrix_peak_gflops && bandwidth_gbs == other.bandwidth_gbs &&
          bandwidth_efficiency == other.bandwidth_efficiency && launch_us == other.launch_us &&
-         efficiency == other.efficiency;
+         efficiency == other.efficiency && cost_version == other.cost_version &&
+         own_efficiency == other.own_efficiency;
 }
 
 std::string_view copy_engine_name(CopyEngine engine) {
@@ -178,6 +179,11 @@ std::string DeviceSet::sha256() const {
          {p.peak_gflops, p.matrix_peak_gflops, p.bandwidth_gbs, p.bandwidth_efficiency, p.launch_us})
       number(value);
     for (const double value : p.efficiency) number(value);
+    if (p.cost_version != CostVersion::k1) {  // The hashes of version 1 are in records.
+      append(&p.cost_version, sizeof p.cost_version);
+      const std::uint64_t own = p.own_efficiency.to_ullong();
+      append(&own, sizeof own);
+    }
     if (p.costs == nullptr) continue;
     for (const SignatureCosts::Entry& entry : p.costs->entries()) {
       append(&entry.signature, sizeof entry.signature);

@@ -2,6 +2,7 @@
 /// Devices, their profiles and the links between them. Times in seconds, sizes in bytes, rates per second.
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,6 +13,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "graph/op_kind.h"
+#include "placement/machine/cost_version.h"
 #include "placement/machine/device_mask.h"
 #include "placement/machine/signature_costs.h"
 
@@ -31,12 +33,17 @@ struct Profile {
   double launch_us = 0;                            ///< Launch overhead per op [us].
   std::array<double, kNumOpClasses> efficiency{};  ///< [OpClass] Unused for state and view.
   std::shared_ptr<const SignatureCosts> costs;  ///< Times measured on such a device; null if there are none.
+  CostVersion cost_version = CostVersion::k1;   ///< How the times of other ops are estimated.
+  /// [OpClass] Of version 2: classes whose efficiency is the user's own; their ops are estimated by
+  /// version 1.
+  std::bitset<kNumOpClasses> own_efficiency;
 
   bool operator==(const Profile& other) const;  ///< Compares the fields that affect op times.
 };
 
-/// Finds a profile of the catalogue by name or alias. Errors: kInvalid, with the nearest name.
-Result<Profile> find_profile(std::string_view name);
+/// Finds a profile of the catalogue by name or alias, with the costs of a version. Errors: kInvalid, with the
+/// nearest name.
+Result<Profile> find_profile(std::string_view name, CostVersion costs = kUnstatedCosts);
 
 struct Device {
   std::string name;  ///< Unique name, such as "cpu:0" or "gpu:1".
@@ -112,7 +119,7 @@ class DeviceSet {
   DeviceMask starting_with(std::string_view prefix) const;
   bool is_cpu(DeviceId id) const { return devices_[index(id)].profile.kind == "cpu"; }
   /// SHA-256 in hex over everything that affects a simulated time: names, profiles, memory, links, copy
-  /// engine.
+  /// engine, and the cost version unless it is 1.
   std::string sha256() const;
 
  private:

@@ -33,11 +33,11 @@ struct KnownProfile {
   const CatalogueDevice* kind = nullptr;
 };
 
-KnownProfile read_profile(TomlTable table) {
+KnownProfile read_profile(TomlTable table, CostVersion costs) {
   KnownProfile read;
   Profile& profile = read.profile;
   if (const auto base = table.text("base")) {
-    const auto found = find_profile(*base);
+    const auto found = find_profile(*base, costs);
     if (found) {
       profile = *found;
       read.kind = known_device(*base);
@@ -45,6 +45,7 @@ KnownProfile read_profile(TomlTable table) {
       table.fail("base", "= " + found.error().context);
     }
   }
+  profile.cost_version = costs;
   if (const auto name = table.text("name")) {
     profile.name = *name;
   } else {
@@ -63,8 +64,10 @@ KnownProfile read_profile(TomlTable table) {
   if (const auto launch = table.seconds("launch")) profile.launch_us = *launch * 1e6;
   if (auto efficiency = table.table("efficiency")) {
     for (std::size_t c = 2; c < kNumOpClasses; ++c) {
-      if (const auto value = efficiency->number(op_class_name(static_cast<OpClass>(c))))
-        profile.efficiency[c] = *value;
+      const auto value = efficiency->number(op_class_name(static_cast<OpClass>(c)));
+      if (!value) continue;
+      profile.efficiency[c] = *value;
+      if (costs != CostVersion::k1) profile.own_efficiency.set(c);
     }
   }
   if (const auto texts = table.texts("costs_us")) {
@@ -84,16 +87,17 @@ KnownProfile read_profile(TomlTable table) {
 
 /// Returns the profile that a device names; without `profile` that of its name in the catalogue.
 std::optional<KnownProfile> named_profile(TomlTable& device, const std::vector<KnownProfile>& own,
-                                          const std::string& name) {
+                                          const std::string& name, CostVersion costs) {
   const auto profile = device.text("profile");
   if (!profile) {
-    if (const CatalogueDevice* const kind = known_device(name)) return KnownProfile{kind->profile, kind};
+    if (const CatalogueDevice* const kind = known_device(name))
+      return KnownProfile{kind->profile_of(costs), kind};
     return device.fail("", "a device needs a profile, or a name of the catalogue"), std::nullopt;
   }
   for (const KnownProfile& known : own) {
     if (known.profile.name == *profile) return known;
   }
-  const auto found = find_profile(*profile);
+  const auto found = find_profile(*profile, costs);
   if (!found) return device.fail("profile", "= " + found.error().context), std::nullopt;
   return KnownProfile{*found, known_device(*profile)};
 }
@@ -118,8 +122,8 @@ struct DeviceList {
 };
 
 /// Adds the device, or devices, of one [[device]].
-void read_device(TomlTable table, const std::vector<KnownProfile>& own, const Reserve& reserve,
-                 DeviceList& list) {
+void read_device(TomlTable table, const std::vector<KnownProfile>& own, CostVersion costs,
+                 const Reserve& reserve, DeviceList& list) {
   Device device;
   const auto name = table.text("name");
   const auto count = table.integer("count");
@@ -129,7 +133,7 @@ void read_device(TomlTable table, const std::vector<KnownProfile>& own, const Re
   if (count && name) return table.fail("count", "names its devices gpu:0, gpu:1, …", "remove 'name'");
   if (count && static_cast<std::size_t>(*count) > room)
     return table.fail("count", fmt::format("makes more than {} devices", kMaxDevices));
-  std::optional<KnownProfile> known = named_profile(table, own, name.value_or(""));
+  std::optional<KnownProfile> known = named_profile(table, own, name.value_or(""), costs);
   const bool has_profile = table.text("profile").has_value();
   if (!name && !has_profile) return table.fail("", "a device needs a name or a profile");
   if (known) device.profile = known->profile;
@@ -230,16 +234,27 @@ std::vector<Link> default_links(const DeviceList& list) {
   return matrix;
 }
 
+/// Reads the cost version of a file.
+CostVersion read_costs(TomlTable& root) {
+  const auto number = root.integer("costs");
+  if (!number) return kUnstatedCosts;
+  const auto costs = parse_word<CostVersion>(std::to_string(*number));
+  if (costs) return *costs;
+  root.fail("costs", costs.error());
+  return kUnstatedCosts;
+}
+
 Result<DeviceSet> build(TomlDocument document, std::string_view where, const Reserve& reserve) {
   TomlTable root = document.root();
+  const CostVersion costs = read_costs(root);
   std::vector<KnownProfile> profiles;
-  for (TomlTable& table : root.tables("profile")) profiles.push_back(read_profile(table));
+  for (TomlTable& table : root.tables("profile")) profiles.push_back(read_profile(table, costs));
   DeviceList list;
   std::vector<Device>& devices = list.devices;
   const std::uint32_t engines_of_all = read_engines(root).value_or(1);
   std::vector<std::uint32_t> engines;
   for (TomlTable& table : root.tables("device")) {
-    read_device(table, profiles, reserve, list);
+    read_device(table, profiles, costs, reserve, list);
     engines.resize(devices.size(), read_engines(table).value_or(engines_of_all));
   }
   std::vector<SharedLink> shared;

@@ -302,7 +302,7 @@ std::vector<SharedLink> nics_of(const DeviceSet& devices) {
   return nics;
 }
 
-Result<DeviceSet> parse_machine(std::string_view text, const Reserve& reserve) {
+Result<DeviceSet> parse_machine(std::string_view text, const Reserve& reserve, CostVersion costs) {
   EMPLACE_TRY_ASSIGN(const MachineText machine, MachineParser(text, Splitter{text}.tokens()).parse());
   std::vector<PlacedDevice> placed;
   std::vector<Device> devices;
@@ -312,7 +312,7 @@ Result<DeviceSet> parse_machine(std::string_view text, const Reserve& reserve) {
       std::array<std::size_t, 2> numbers{};  // Next number of a GPU, and of a CPU.
       for (const Group& group : hosts.groups) {
         for (std::size_t i = 0; i < group.count; ++i) {
-          const Profile& profile = group.device->profile;
+          const Profile profile = group.device->profile_of(costs);
           Device& device = devices.emplace_back();
           device.host = machine.cluster ? fmt::format("host{}", host) : "";
           device.name = fmt::format("{}{}:{}", machine.cluster ? device.host + "/" : "", profile.kind,
@@ -334,10 +334,10 @@ Result<DeviceSet> parse_machine(std::string_view text, const Reserve& reserve) {
 }
 
 Result<DeviceSet> parse_recorded_devices(std::string_view recorded, std::string_view where,
-                                         const Reserve& reserve) {
+                                         const Reserve& reserve, CostVersion costs) {
   // A device file has tables; a text has no bracket.
   if (recorded.find('[') != std::string_view::npos) return parse_devices(recorded, where, reserve);
-  return parse_machine(recorded, reserve);
+  return parse_machine(recorded, reserve, costs);
 }
 
 }  // namespace emplace

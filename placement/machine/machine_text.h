@@ -18,12 +18,13 @@ namespace emplace {
 /// host0/gpu:0, … with the host host0. Keeps `reserve` of each device's memory free. Errors (kInvalid), with
 /// the position: an unknown device or link (with the nearest name), a count out of range, more than 256
 /// devices, hosts without a network, wrong syntax.
-Result<DeviceSet> parse_machine(std::string_view text, const Reserve& reserve = {});
+Result<DeviceSet> parse_machine(std::string_view text, const Reserve& reserve = {},
+                                CostVersion costs = kCurrentCosts);
 
-/// Builds a recorded machine: the content of a device file, or a text. Errors: those of parse_devices() and
-/// parse_machine().
+/// Builds a recorded machine: the content of a device file, which states its own cost version, or a text of
+/// version `costs`. Errors: those of parse_devices() and parse_machine().
 Result<DeviceSet> parse_recorded_devices(std::string_view recorded, std::string_view where,
-                                         const Reserve& reserve = {});
+                                         const Reserve& reserve, CostVersion costs);
 
 /// The network card of each host, "host0/nic", with the host's devices; empty for a single machine.
 std::vector<SharedLink> nics_of(const DeviceSet& devices);

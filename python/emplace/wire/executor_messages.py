@@ -61,6 +61,8 @@ class DeviceFacts(Message):
     efficiency: F64s = none_of(np.float64)
     signatures: U64s = none_of(np.uint64)
     signature_us: F64s = none_of(np.float64)
+    costs: U8 = 1
+    own_efficiency: U32 = 0
 
 
 class PrepareExecutor(Message, number=15):

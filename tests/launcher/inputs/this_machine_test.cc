@@ -221,8 +221,8 @@ TEST(ThisMachine, ReadsNumaNodesOfGpusFromTheKernel) {
   files.write("pci/0000:10:00.0/numa_node", "-1\n");
   files.write("pci/0000:11:00.0/numa_node", "1\n");
   const ThisMachine machine = files.look();
-  EXPECT_THAT(machine.toml, HasSubstr("# NUMA node 1, PCI 0000:11:00.0\n[[device]]\nname = \"gpu:1\""));
-  EXPECT_EQ(machine.toml.find("0000:10"), std::string::npos) << "there is one node only";
+  EXPECT_THAT(machine.tables, HasSubstr("# NUMA node 1, PCI 0000:11:00.0\n[[device]]\nname = \"gpu:1\""));
+  EXPECT_EQ(machine.tables.find("0000:10"), std::string::npos) << "there is one node only";
   EXPECT_THAT(machine.summary, HasSubstr("gpu:1 (NVIDIA L4, 19.53 GiB free, NUMA node 1)"));
 }
 
