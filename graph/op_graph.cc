@@ -16,7 +16,7 @@ struct DTypeRow {
   std::string_view name;
   std::int64_t bytes;
 };
-constexpr std::array<DTypeRow, 10> kDTypes{{{"f32", 4},
+constexpr std::array<DTypeRow, 11> kDTypes{{{"f32", 4},
                                             {"f64", 8},
                                             {"f16", 2},
                                             {"bf16", 2},
@@ -25,7 +25,8 @@ constexpr std::array<DTypeRow, 10> kDTypes{{{"f32", 4},
                                             {"i16", 2},
                                             {"i8", 1},
                                             {"u8", 1},
-                                            {"bool", 1}}};
+                                            {"bool", 1},
+                                            {"f8", 1}}};
 constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "update"};
 
 // Limits stop far below 2^63, so that sums over a whole graph do not overflow either.
@@ -156,7 +157,7 @@ Result<DType> parse_dtype(std::string_view name) {
     if (kDTypes[i].name == name) return static_cast<DType>(i);
   }
   return invalid("dtype '" + printable(name, 40) + "'", "is unknown",
-                 "use f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool");
+                 "use f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool f8");
 }
 
 std::string_view phase_name(Phase phase) { return kPhases[static_cast<std::size_t>(phase)]; }

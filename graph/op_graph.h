@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,11 +12,12 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "graph/float32.h"
 #include "graph/op_kind.h"
 
 namespace emplace {
 
-enum class DType : std::uint8_t { kF32, kF64, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool };
+enum class DType : std::uint8_t { kF32, kF64, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool, kF8 };
 /// Bytes of one element, and the name in files ("f32", "i64", …).
 std::int64_t element_bytes(DType dtype);
 std::string_view dtype_name(DType dtype);
@@ -64,6 +66,10 @@ class OpGraph {
   const std::string& name() const { return name_; }
   const std::string& source() const { return source_; }
   const std::string& meta_json() const { return meta_json_; }  ///< The file's `meta` object as compact JSON.
+
+  /// What the user asked for in place of the graph's own switches for float32; it is not part of files.
+  std::optional<Float32> float32_override() const { return float32_override_; }
+  void set_float32_override(std::optional<Float32> float32) { float32_override_ = float32; }
 
   std::size_t num_ops() const { return types_.size(); }
   std::size_t num_edges() const { return inputs_.size(); }
@@ -172,6 +178,7 @@ class OpGraph {
   std::vector<double> measured_us_;                                 // [classes, ops]
   std::vector<std::pair<OpId, std::vector<std::string>>> allowed_;  // Sorted by op; few entries.
   bool ids_are_topological_ = true;
+  std::optional<Float32> float32_override_;
 };
 
 /// Collects ops, then checks the graph; every error names an op. Thread: one.

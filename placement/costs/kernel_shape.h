@@ -1,0 +1,80 @@
+#pragma once
+/// The kernels that an op runs, as sizes that no device changes: what the cost tables are indexed with.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/settings.h"
+#include "graph/arithmetic.h"
+#include "graph/op_graph.h"
+
+namespace emplace {
+
+enum class KernelKind : std::uint8_t {
+  kNone,          ///< State and views: no kernel.
+  kProduct,       ///< (m, n, k) of y [m, n] = x [m, k] w [k, n]: n and k belong to the weights, m is rows.
+  kBatchProduct,  ///< (batch, m · n, k) of `batch` products [m, k] [k, n].
+  kConvolution,   ///< (m, n, k) of the product that the convolution is: m is batch · pixels.
+  kPrefill,       ///< (batch · heads, keys, head size) of attention.
+  kDecode,        ///< (batch · heads of keys, keys, heads of a group · head size) of few queries' attention.
+  kElementwise,   ///< (bytes, 1, 1), as for the kinds below that say nothing else.
+  kSoftmax,       ///< (rows, width, 1).
+  kNorm,          ///< (rows, width, 1).
+  kReduce,
+  kGather,
+  kCopy,
+  kOther  ///< Known by its work and traffic alone: (bytes, 1, 1).
+};
+inline constexpr std::size_t kNumKernelKinds = 13;
+constexpr auto enum_words(KernelKind) {
+  using enum KernelKind;
+  return EnumWords{
+      "kernel",
+      std::array{EnumWord{kNone, "none"}, EnumWord{kProduct, "product"},
+                 EnumWord{kBatchProduct, "batch_product"}, EnumWord{kConvolution, "convolution"},
+                 EnumWord{kPrefill, "prefill"}, EnumWord{kDecode, "decode"},
+                 EnumWord{kElementwise, "elementwise"}, EnumWord{kSoftmax, "softmax"}, EnumWord{kNorm, "norm"},
+                 EnumWord{kReduce, "reduce"}, EnumWord{kGather, "gather"}, EnumWord{kCopy, "copy"},
+                 EnumWord{kOther, "other"}}};
+}
+constexpr std::string_view kernel_name(KernelKind kind) { return word_of(kind); }
+
+/// `count` equal kernels that run one after another; the other fields are those of one. A plain value.
+struct KernelShape {
+  KernelKind kind = KernelKind::kNone;
+  Arithmetic arithmetic = Arithmetic::kFp32;
+  std::uint32_t count = 1;
+  std::array<double, 3> at{1, 1, 1};  ///< Sizes as KernelKind says, each >= 1.
+  double flops = 0;
+  double bytes = 0;     ///< Traffic of the device's memory.
+  double launches = 1;  ///< Its share of a launch: less than 1 where one kernel runs several ops.
+};
+
+/// The kernels of every op of a graph. Immutable; any thread.
+///
+/// Over the kernels of an op, the sum of count · flops is the op's work. A launch that several ops share
+/// (foreach kernels of optimizers, epilogues of products) is split among them, and its sum over them is 1.
+/// Sizes that do not fit an op's work, as those of a file that gives work alone, make it kOther.
+class KernelShapes {
+ public:
+  KernelShapes() = default;
+  explicit KernelShapes(const OpGraph& graph);
+  /// The kernels of one op, at most two; none for state and views.
+  std::span<const KernelShape> of(OpId op) const {
+    return {shapes_.data() + begin_[index(op)], begin_[index(op) + 1] - begin_[index(op)]};
+  }
+  /// The kernels of all ops, op by op; those of an op begin at first(op).
+  std::span<const KernelShape> all() const { return shapes_; }
+  std::size_t first(OpId op) const { return begin_[index(op)]; }
+
+ private:
+  std::vector<KernelShape> shapes_;
+  std::vector<std::uint32_t> begin_{0};  // [num_ops + 1]
+};
+
+}  // namespace emplace
