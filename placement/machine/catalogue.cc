@@ -47,6 +47,27 @@ std::int64_t usable_bytes(double gib, std::optional<double> share) {
   return share ? bytes >> 20 << 20 : bytes;
 }
 
+/// Reads what cost version 2 adds to a profile of version 1. `known` has the values of the row's base; those
+/// of the table replace them.
+void read_version_2(TomlTable& row, const Profile& known, CatalogueDevice& device) {
+  Profile& p = device.profile_2;
+  p = device.profile;
+  p.cost_version = CostVersion::k2;
+  p.peaks_gflops = known.peaks_gflops;
+  p.l2_bytes = known.l2_bytes;
+  p.tables = known.tables;
+  p.family = known.family;
+  auto table = row.table("v2");
+  if (!table) return;
+  for (const auto& [arithmetic, word] : enum_words(Arithmetic{}).words)
+    if (const auto peak = table->number(std::string{word} + "_gflops"))
+      p.peaks_gflops[static_cast<std::size_t>(arithmetic)] = *peak;
+  if (const auto mib = table->number("l2_mib")) p.l2_bytes = std::llround(*mib * 1048576);
+  if (auto tables = table->texts("tables")) p.tables = *std::move(tables);
+  if (const auto units = table->integer("units")) device.units = static_cast<std::uint32_t>(*units);
+  read_keys(*table, {{"family", &p.family}, {"source", &device.source_2}}, {});
+}
+
 /// @pre a device of the name `base` is among those read before.
 CatalogueDevice read_device(TomlTable& table, std::vector<TomlTable>& priors,
                             const std::vector<CatalogueDevice>& before) {
@@ -78,6 +99,9 @@ CatalogueDevice read_device(TomlTable& table, std::vector<TomlTable>& priors,
   for (TomlTable& known : priors)
     if (known.text("family") == prior) read_efficiencies(known, p);
   read_efficiencies(table, p);
+  if (const auto since = table.integer("since"))
+    device.since = parse_word<CostVersion>(std::to_string(*since)).value();
+  read_version_2(table, Profile{device.profile_2}, device);
   return device;
 }
 
@@ -92,6 +116,10 @@ Catalogue read_catalogue() {
     CatalogueLink& link = read.links.emplace_back();
     read_keys(table, {{"name", &link.name}, {"title", &link.title}, {"source", &link.source}},
               {{"bytes_per_s", &link.link.bytes_per_s}, {"latency_s", &link.link.latency_s}});
+    link.link_2 = link.link;
+    if (auto measured = table.table("v2"))
+      read_keys(*measured, {{"source", &link.source_2}},
+                {{"bytes_per_s", &link.link_2.bytes_per_s}, {"latency_s", &link.link_2.latency_s}});
   }
   document.finish().value();
   return read;
@@ -183,12 +211,6 @@ std::string_view nearest_device(std::string_view name) {
   return nearest_word(name, names);
 }
 
-Profile CatalogueDevice::profile_of(CostVersion costs) const {
-  Profile of_version = profile;
-  of_version.cost_version = costs;
-  return of_version;
-}
-
 Result<Profile> find_profile(std::string_view name, CostVersion costs) {
   if (const CatalogueDevice* const device = known_device(name)) return device->profile_of(costs);
   return invalid("profile '" + printable(name, 60) + "'", "is unknown",
@@ -224,8 +246,8 @@ const CatalogueDevice* recognised_device(std::string_view reported, std::int64_t
   return best;
 }
 
-Link default_link(const CatalogueDevice& a, const CatalogueDevice& b) {
-  const Link x = known_link(a.host_link)->link, y = known_link(b.host_link)->link;
+Link default_link(const CatalogueDevice& a, const CatalogueDevice& b, CostVersion costs) {
+  const Link x = known_link(a.host_link)->link_of(costs), y = known_link(b.host_link)->link_of(costs);
   return x.bytes_per_s <= y.bytes_per_s ? x : y;
 }
 

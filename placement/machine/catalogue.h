@@ -1,7 +1,7 @@
 #pragma once
 /// The catalogue: devices and links that are known by name, with the source of every value. Entries are added
-/// and never changed, because device files and runs refer to them by name. docs/reference/machines.md lists
-/// it.
+/// and never changed, because device files and runs refer to them by name; what is corrected is of a new cost
+/// version. docs/reference/machines.md lists it.
 
 #include <cstdint>
 #include <span>
@@ -33,6 +33,7 @@ constexpr auto enum_words(DeviceFamily) {
 /// A device of the catalogue.
 struct CatalogueDevice {
   Profile profile;    ///< Of cost version 1.
+  Profile profile_2;  ///< Of cost version 2: the same, with peaks by arithmetic, cache, tables and family.
   std::string alias;  ///< Another name; empty: none.
   std::string title;  ///< "NVIDIA H100 SXM5 80 GB"
   DeviceFamily family = DeviceFamily::kDataCentre;
@@ -42,16 +43,25 @@ struct CatalogueDevice {
   std::string reported;
   std::uint32_t cores = 0;  ///< CPUs: cores of the profile.
   std::string source;       ///< Data sheet or other source of the values.
+  std::uint32_t units = 0;  ///< GPUs: multiprocessors, compute units or cores.
+  std::string source_2;     ///< Source of what version 2 adds.
+  /// The cost version that it was added with; hosts of the laboratory's worlds are drawn from those of 1.
+  CostVersion since = CostVersion::k1;
 
-  /// Returns the profile with the costs of a version.
-  Profile profile_of(CostVersion costs) const;
+  const Profile& profile_of(CostVersion costs) const {
+    return costs == CostVersion::k1 ? profile : profile_2;
+  }
 };
 
 /// A kind of link.
 struct CatalogueLink {
   std::string name, title;
-  Link link;  ///< Effective rate of one direction, below the signalling rate.
+  Link link;    ///< Effective rate of one direction, below the signalling rate. Of cost version 1.
+  Link link_2;  ///< Of cost version 2: as measured where it was, else the same.
   std::string source;
+  std::string source_2;  ///< Source of link_2 where it differs, else empty.
+
+  const Link& link_of(CostVersion costs) const { return costs == CostVersion::k1 ? link : link_2; }
 };
 
 std::span<const CatalogueDevice> catalogue_devices();
@@ -71,7 +81,7 @@ std::string_view nearest_device(std::string_view name);
 /// variants differ only in memory, the one nearest to `memory_bytes` is returned, unless it is 0.
 const CatalogueDevice* recognised_device(std::string_view reported, std::int64_t memory_bytes = 0);
 
-/// The link between two devices of one machine: the slower of their host links.
-Link default_link(const CatalogueDevice& a, const CatalogueDevice& b);
+/// The link between two devices of one machine, of a cost version: the slower of their host links.
+Link default_link(const CatalogueDevice& a, const CatalogueDevice& b, CostVersion costs = kUnstatedCosts);
 
 }  // namespace emplace

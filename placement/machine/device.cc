@@ -43,7 +43,8 @@ bool Profile::operator==(const Profile& other) const {
          matrix_peak_gflops == other.matrix_peak_gflops && bandwidth_gbs == other.bandwidth_gbs &&
          bandwidth_efficiency == other.bandwidth_efficiency && launch_us == other.launch_us &&
          efficiency == other.efficiency && cost_version == other.cost_version &&
-         own_efficiency == other.own_efficiency;
+         own_efficiency == other.own_efficiency && peaks_gflops == other.peaks_gflops &&
+         l2_bytes == other.l2_bytes && tables == other.tables && family == other.family;
 }
 
 std::string_view copy_engine_name(CopyEngine engine) {
@@ -183,6 +184,10 @@ std::string DeviceSet::sha256() const {
       append(&p.cost_version, sizeof p.cost_version);
       const std::uint64_t own = p.own_efficiency.to_ullong();
       append(&own, sizeof own);
+      for (const double peak : p.peaks_gflops) number(peak);
+      append(&p.l2_bytes, sizeof p.l2_bytes);
+      for (const std::string& measured : p.tables) append(measured.c_str(), measured.size() + 1);
+      append(p.family.c_str(), p.family.size() + 1);
     }
     if (p.costs == nullptr) continue;
     for (const SignatureCosts::Entry& entry : p.costs->entries()) {

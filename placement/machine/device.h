@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "graph/arithmetic.h"
 #include "graph/op_kind.h"
 #include "placement/machine/cost_version.h"
 #include "placement/machine/device_mask.h"
@@ -37,6 +38,14 @@ struct Profile {
   /// [OpClass] Of version 2: classes whose efficiency is the user's own; their ops are estimated by
   /// version 1.
   std::bitset<kNumOpClasses> own_efficiency;
+
+  // Of version 2; a profile whose family has no tables is estimated by version 1.
+  /// [Arithmetic] Dense peaks of products [GFLOP/s], with FP32 accumulation; 0: the device lacks the units.
+  std::array<double, kNumArithmetics> peaks_gflops{};
+  std::int64_t l2_bytes = 0;  ///< The last cache that all its units share [B].
+  /// Devices of the catalogue whose measured kernels time it, the best first; empty: those of the family.
+  std::vector<std::string> tables;
+  std::string family;  ///< "nvidia-server", "nvidia-desktop", "amd", "intel", "apple", "kepler" or "cpu".
 
   bool operator==(const Profile& other) const;  ///< Compares the fields that affect op times.
 };

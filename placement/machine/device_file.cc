@@ -33,6 +33,22 @@ struct KnownProfile {
   const CatalogueDevice* kind = nullptr;
 };
 
+/// Reads the peaks that a file sets [FLOP/s]. Those of version 2 change in proportion: FP64 and FP32 with the
+/// scalar peak, the others with that of matrix products, or with the scalar one if the file sets it alone.
+void read_peaks(TomlTable& table, Profile& profile) {
+  const auto scalar = table.flops_per_s("peak"), matrix = table.flops_per_s("matrix_peak");
+  const double scalar_share = scalar ? *scalar * 1e-9 / profile.peak_gflops : 1;
+  const double matrix_share = matrix ? *matrix * 1e-9 / profile.matrix_peak_gflops : scalar_share;
+  for (std::size_t a = 0; a < kNumArithmetics; ++a) {
+    if (profile.peaks_gflops[a] == 0) continue;
+    const auto arithmetic = static_cast<Arithmetic>(a);
+    const bool is_scalar = arithmetic == Arithmetic::kFp64 || arithmetic == Arithmetic::kFp32;
+    profile.peaks_gflops[a] *= is_scalar ? scalar_share : matrix_share;
+  }
+  if (scalar) profile.peak_gflops = profile.matrix_peak_gflops = *scalar * 1e-9;
+  if (matrix) profile.matrix_peak_gflops = *matrix * 1e-9;
+}
+
 KnownProfile read_profile(TomlTable table, CostVersion costs) {
   KnownProfile read;
   Profile& profile = read.profile;
@@ -56,9 +72,7 @@ KnownProfile read_profile(TomlTable table, CostVersion costs) {
     if (*kind != "cpu" && *kind != "gpu") table.fail("kind", "must be \"cpu\" or \"gpu\"");
   }
   if (const auto memory = table.bytes("memory")) profile.memory_bytes = *memory;
-  if (const auto peak = table.flops_per_s("peak"))
-    profile.peak_gflops = profile.matrix_peak_gflops = *peak * 1e-9;
-  if (const auto peak = table.flops_per_s("matrix_peak")) profile.matrix_peak_gflops = *peak * 1e-9;
+  read_peaks(table, profile);
   if (const auto rate = table.bytes_per_s("bandwidth")) profile.bandwidth_gbs = *rate * 1e-9;
   if (const auto share = table.number("bandwidth_efficiency")) profile.bandwidth_efficiency = *share;
   if (const auto launch = table.seconds("launch")) profile.launch_us = *launch * 1e6;
@@ -205,11 +219,11 @@ std::optional<LinkEnds> read_ends(TomlTable& table) {
   return std::nullopt;
 }
 
-Link read_link(TomlTable& table) {
+Link read_link(TomlTable& table, CostVersion costs) {
   Link link;
   if (const auto name = table.text("profile")) {
     if (const auto known = find_link(*name)) {
-      link = known->link;
+      link = known->link_of(costs);
     } else {
       table.fail("profile", "= " + known.error().context);
     }
@@ -223,14 +237,14 @@ Link read_link(TomlTable& table) {
 
 /// [devices, devices] The links of the catalogue, for a file without [[link]]; none between hosts, and none
 /// to a device that is not based on the catalogue.
-std::vector<Link> default_links(const DeviceList& list) {
+std::vector<Link> default_links(const DeviceList& list, CostVersion costs) {
   const std::size_t n = list.devices.size();
   std::vector<Link> matrix(n * n);
   for (std::size_t s = 0; s < n; ++s)
     for (std::size_t t = 0; t < n; ++t)
       if (list.kinds[s] != nullptr && list.kinds[t] != nullptr &&
           list.devices[s].host == list.devices[t].host)
-        matrix[s * n + t] = default_link(*list.kinds[s], *list.kinds[t]);
+        matrix[s * n + t] = default_link(*list.kinds[s], *list.kinds[t], costs);
   return matrix;
 }
 
@@ -262,7 +276,7 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, const Res
   std::vector<std::pair<LinkEnds, Link>> links;
   for (TomlTable& table : root.tables("link")) {
     const auto ends = read_ends(table);
-    const Link link = read_link(table);
+    const Link link = read_link(table, costs);
     if (!ends) continue;
     for (const std::string& end : {ends->source, ends->target}) {
       if (!matches_any(end, devices))
@@ -279,7 +293,7 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, const Res
   if (devices.size() > kMaxDevices)
     return invalid(where, fmt::format("{} devices exceed the limit of 256", devices.size()));
   std::vector<Link> matrix =
-      links.empty() ? default_links(list) : std::vector<Link>(devices.size() * devices.size());
+      links.empty() ? default_links(list, costs) : std::vector<Link>(devices.size() * devices.size());
   for (std::size_t s = 0; s < devices.size(); ++s) {
     for (std::size_t t = 0; t < devices.size(); ++t) {
       for (const auto& [ends, link] : links) {  // Later entries override earlier ones.

@@ -113,7 +113,8 @@ struct MachineText {
 
 class MachineParser {
  public:
-  MachineParser(std::string_view text, std::vector<Token> tokens) : text_{text}, tokens_{std::move(tokens)} {}
+  MachineParser(std::string_view text, std::vector<Token> tokens, CostVersion costs)
+      : text_{text}, tokens_{std::move(tokens)}, costs_{costs} {}
 
   Result<MachineText> parse() {
     if (here().kind == TokenKind::kEnd)
@@ -257,11 +258,12 @@ class MachineParser {
       const std::string& reason = link.error().context;  // "link 'x' is unknown; did you mean 'y'?"
       return wrong(token, reason, "");
     }
-    return std::optional{link->link};
+    return std::optional{link->link_of(costs_)};
   }
 
   std::string_view text_;
   std::vector<Token> tokens_;
+  CostVersion costs_;
   std::size_t next_ = 0;
   std::optional<Token> without_network_;  // The first of several hosts that have none.
 };
@@ -276,14 +278,14 @@ struct PlacedDevice {
   std::size_t host = 0;
 };
 
-Link link_between(const PlacedDevice& a, const PlacedDevice& b) {
+Link link_between(const PlacedDevice& a, const PlacedDevice& b, CostVersion costs) {
   if (a.host == b.host) {
     if (a.group == b.group && a.group->by) return *a.group->by;
-    return default_link(*a.kind, *b.kind);
+    return default_link(*a.kind, *b.kind, costs);
   }
   // The network, which no device can use faster than its host link.
   Link link = slower_of(*a.hosts->by, *b.hosts->by);
-  link.bytes_per_s = std::min(link.bytes_per_s, default_link(*a.kind, *b.kind).bytes_per_s);
+  link.bytes_per_s = std::min(link.bytes_per_s, default_link(*a.kind, *b.kind, costs).bytes_per_s);
   return link;
 }
 
@@ -303,7 +305,7 @@ std::vector<SharedLink> nics_of(const DeviceSet& devices) {
 }
 
 Result<DeviceSet> parse_machine(std::string_view text, const Reserve& reserve, CostVersion costs) {
-  EMPLACE_TRY_ASSIGN(const MachineText machine, MachineParser(text, Splitter{text}.tokens()).parse());
+  EMPLACE_TRY_ASSIGN(const MachineText machine, MachineParser(text, Splitter{text}.tokens(), costs).parse());
   std::vector<PlacedDevice> placed;
   std::vector<Device> devices;
   std::size_t host = 0;
@@ -312,7 +314,7 @@ Result<DeviceSet> parse_machine(std::string_view text, const Reserve& reserve, C
       std::array<std::size_t, 2> numbers{};  // Next number of a GPU, and of a CPU.
       for (const Group& group : hosts.groups) {
         for (std::size_t i = 0; i < group.count; ++i) {
-          const Profile profile = group.device->profile_of(costs);
+          const Profile& profile = group.device->profile_of(costs);
           Device& device = devices.emplace_back();
           device.host = machine.cluster ? fmt::format("host{}", host) : "";
           device.name = fmt::format("{}{}:{}", machine.cluster ? device.host + "/" : "", profile.kind,
@@ -327,7 +329,7 @@ Result<DeviceSet> parse_machine(std::string_view text, const Reserve& reserve, C
   std::vector<Link> links(placed.size() * placed.size());
   for (std::size_t s = 0; s < placed.size(); ++s)
     for (std::size_t t = 0; t < placed.size(); ++t)
-      links[s * placed.size() + t] = link_between(placed[s], placed[t]);
+      links[s * placed.size() + t] = link_between(placed[s], placed[t], costs);
   auto set = DeviceSet::make(std::move(devices), std::move(links));
   if (!set) return invalid("devices '" + printable(text, 80) + "'", set.error().context);
   return set->with_shared(nics_of(*set));

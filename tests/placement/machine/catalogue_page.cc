@@ -1,6 +1,6 @@
 #include "tests/placement/machine/catalogue_page.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <string_view>
 
@@ -96,6 +96,20 @@ constexpr std::string_view kValues = R"md(## What the values are
   A device file sets `memory`.
 - **Efficiencies**, bandwidth efficiency and launch time are priors of the family (last table), unless the source
   states a calibration.
+
+The values of these tables are those of cost version 1 and do not change. Cost version 2, which machines named by a text
+and `here` have, takes memory and bandwidth from them too, and beside them
+
+- **Peaks by arithmetic** (second table of each family): dense rates of the data sheet as products reach them. FP64 of
+  A100, H100 and A30 is that of their tensor cores, FP32 of AMD Instinct that of their matrix cores. FP16, BF16 and FP8
+  accumulate in FP32, as frameworks do: GeForce cards run these at half of the rate in their data sheets.
+- **What a device lacks** (–) runs as frameworks run it, and a note states it: FP8 as BF16, else FP16; INT8 as FP16, else
+  BF16; all others, and what lacks these too, as FP32. Weights of four bits are converted to FP16 or BF16 and have no
+  peak of their own.
+- **Cache**: the last one that all units of the device share: L2 of NVIDIA's GPUs, the Infinity Cache of AMD's from MI300X
+  and RX 7900 on, the system cache of Apple's, L3 of CPUs.
+- **Kernels**: the measured devices whose kernels time it, the best first, or the family. Kepler's GPUs and CPUs have the
+  estimates of version 1.
 )md";
 
 std::string rate_text(double giga, std::string_view unit) {
@@ -119,14 +133,39 @@ std::string device_table(DeviceFamily family) {
   return out;
 }
 
+/// Peaks by arithmetic [TFLOP/s], cache and kernels of cost version 2.
+std::string peak_table(DeviceFamily family) {
+  std::string out =
+      "\nPeaks by arithmetic, in TFLOP/s (INT8: TOP/s):\n\n"
+      "| name | FP64 | FP32 | TF32 | FP16 | BF16 | FP8 | INT8 | cache | units | kernels | source |\n"
+      "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---|\n";
+  for (const CatalogueDevice& device : catalogue_devices()) {
+    if (device.family != family) continue;
+    const Profile& p = device.profile_2;
+    out += fmt::format("| `{}`", p.name);
+    for (std::size_t a = 0; a < static_cast<std::size_t>(Arithmetic::kW4); ++a)
+      out += p.peaks_gflops[a] > 0 ? fmt::format(" | {:.4g}", p.peaks_gflops[a] / 1000) : " | –";
+    const std::string kernels =
+        p.tables.empty() ? "family " + p.family : fmt::format("`{}`", fmt::join(p.tables, "`, `"));
+    out += fmt::format(" | {} | {} | {} | {} |\n", format_bytes(p.l2_bytes),
+                       p.kind == "cpu" ? device.cores : device.units, kernels, device.source_2);
+  }
+  return out;
+}
+
 std::string link_table() {
   std::string out =
-      "\n## Links\nEffective rates of one direction.\n\n"
-      "| name | link | bandwidth | latency | source |\n|---|---|---:|---:|---|\n";
-  for (const CatalogueLink& link : catalogue_links())
-    out += fmt::format("| `{}` | {} | {} | {} | {} |\n", link.name, link.title,
-                       rate_text(link.link.bytes_per_s * 1e-9, "B/s"), format_seconds(link.link.latency_s),
-                       link.source);
+      "\n## Links\nEffective rates of one direction, and those of cost version 2 where these were "
+      "measured.\n\n"
+      "| name | link | bandwidth | latency | source | version 2 |\n|---|---|---:|---:|---|---|\n";
+  for (const CatalogueLink& link : catalogue_links()) {
+    const auto values = [](const Link& one, std::string_view between) {
+      return rate_text(one.bytes_per_s * 1e-9, "B/s") + std::string{between} + format_seconds(one.latency_s);
+    };
+    out += fmt::format(
+        "| `{}` | {} | {} | {} | {} |\n", link.name, link.title, values(link.link, " | "), link.source,
+        link.source_2.empty() ? "" : fmt::format("{}: {}", values(link.link_2, ", "), link.source_2));
+  }
   return out;
 }
 
@@ -151,7 +190,8 @@ std::string catalogue_page() {
   std::string out{kNaming};
   out += kThisMachine;
   out += kValues;
-  for (const auto& family : enum_words(DeviceFamily{}).words) out += device_table(family.value);
+  for (const auto& family : enum_words(DeviceFamily{}).words)
+    out += device_table(family.value) + peak_table(family.value);
   out += link_table();
   out += prior_table();
   return out;

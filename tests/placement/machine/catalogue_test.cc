@@ -27,8 +27,8 @@ struct FamilyRange {
   double peak[2], matrix[2], bandwidth[2], gib[2];
 };
 constexpr FamilyRange kFamilies[] = {
-    {DeviceFamily::kDataCentre, "gpu", {2e3, 2e5}, {2e3, 1.5e6}, {200, 10e3}, {10, 300}},
-    {DeviceFamily::kDesktop, "gpu", {5e3, 2e5}, {5e3, 3e5}, {200, 2e3}, {8, 100}},
+    {DeviceFamily::kDataCentre, "gpu", {2e3, 2e5}, {2e3, 1.5e6}, {190, 10e3}, {7, 300}},
+    {DeviceFamily::kDesktop, "gpu", {5e3, 2e5}, {5e3, 3e5}, {200, 2e3}, {7, 100}},
     {DeviceFamily::kUnified, "gpu", {5e3, 5e4}, {5e3, 5e4}, {200, 1e3}, {32, 200}},
     {DeviceFamily::kServerCpu, "cpu", {1e3, 3e4}, {1e3, 3e4}, {60, 1e3}, {128, 1024}},
     {DeviceFamily::kDesktopCpu, "cpu", {1e3, 1e4}, {1e3, 1e4}, {40, 250}, {32, 300}},
@@ -121,8 +121,23 @@ TEST(Catalogue, HasCommonDevices) {
                            "h100_sxm",
                            "h100_pcie",
                            "h200",
+                           "gh200",
                            "b200",
                            "gb200",
+                           "b300",
+                           "gb300",
+                           "rtxpro6000",
+                           "p4",
+                           "p100_pcie_16",
+                           "v100_pcie_16",
+                           "v100_pcie_32",
+                           "a100_pcie_40",
+                           "a100_pcie_80",
+                           "mi100",
+                           "mi250",
+                           "rtx2080",
+                           "titanrtx",
+                           "arc_pro_b60",
                            "gtx1080ti",
                            "rtx2080ti",
                            "rtx3060",
@@ -236,7 +251,7 @@ TEST(Catalogue, RecognisesNamesFromDrivers) {
   EXPECT_EQ(name_of("NVIDIA H100 PCIe", 79.6), "h100_pcie");
   EXPECT_EQ(name_of("NVIDIA H200", 140.4), "h200");
   EXPECT_EQ(name_of("NVIDIA A100-SXM4-40GB", 39.6), "a100_40");
-  EXPECT_EQ(name_of("NVIDIA A100 80GB PCIe", 80), "a100_80");
+  EXPECT_EQ(name_of("NVIDIA A100-SXM4-80GB", 79.3), "a100_80");
   EXPECT_EQ(name_of("Tesla V100-SXM2-32GB", 31.7), "v100_32");
   EXPECT_EQ(name_of("Tesla K40m", 11.2), "k40");
   EXPECT_EQ(name_of("Tesla T4", 14.8), "t4");

@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 DeviceSet machine_of_text(std::string_view text) {
-  const auto machine = parse_machine(text);
+  const auto machine = parse_machine(text, {}, CostVersion::k1);
   EXPECT_TRUE(machine.ok()) << text << ": " << machine.error().context;
   return machine.value();
 }
@@ -113,10 +113,11 @@ TEST(MachineText, SubtractsTheReserve) {
 }
 
 TEST(MachineText, RecordIsAFileOrAText) {
-  EXPECT_EQ(parse_recorded_devices("h100 x 2", "run.db")->size(), 2u);
-  const auto file = parse_recorded_devices("[[device]]\nprofile = \"h100\"\ncount = 2\n", "run.db");
+  EXPECT_EQ(parse_recorded_devices("h100 x 2", "run.db", {}, CostVersion::k1)->size(), 2u);
+  const auto file =
+      parse_recorded_devices("[[device]]\nprofile = \"h100\"\ncount = 2\n", "run.db", {}, CostVersion::k2);
   ASSERT_TRUE(file.ok()) << file.error().context;
-  EXPECT_EQ(file->sha256(), machine_of_text("h100 x 2").sha256());
+  EXPECT_EQ(file->sha256(), machine_of_text("h100 x 2").sha256()) << "a file states its own version";
 }
 
 TEST(MachineText, ErrorsAreOneLineWithAPosition) {
