@@ -36,8 +36,10 @@ const auto& one_of(Rng& rng, const Names& names) {
 std::vector<const CatalogueDevice*> pool(std::string_view kind, bool held_out) {
   std::vector<const CatalogueDevice*> found;
   for (const CatalogueDevice& device : catalogue_devices()) {
-    // A GPU that shares the memory of its CPU is never one of several.
+    // A GPU that shares the memory of its CPU is never one of several. Later devices would change the worlds
+    // of a seed.
     if (device.profile.kind != kind || device.family == DeviceFamily::kUnified) continue;
+    if (device.since != CostVersion::k1) continue;
     if (device.profile.name.ends_with("-calibrated") || is_held_out_device(device.profile.name) != held_out)
       continue;
     found.push_back(&device);

@@ -66,6 +66,18 @@ TEST(Worlds, TrainingUsesNothingHeldOutAndEvaluationNothingElse) {
   }
 }
 
+// Devices that are added to the catalogue would change the worlds of a seed.
+TEST(Worlds, UseDevicesOfTheFirstCatalogueOnly) {
+  std::set<std::string> names;
+  for (const bool held_out : {false, true})
+    for (const World& world : worlds(held_out))
+      for (const Device& device : world.devices.devices()) names.insert(device.profile.name);
+  for (const CatalogueDevice& device : catalogue_devices()) {
+    if (device.since == CostVersion::k1) continue;
+    EXPECT_FALSE(names.contains(device.profile.name)) << device.profile.name;
+  }
+}
+
 TEST(Worlds, EveryHeldOutFamilyAndDeviceOccurs) {
   std::set<std::string> families, devices;
   for (const World& world : worlds(true)) {
