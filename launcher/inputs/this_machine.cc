@@ -300,7 +300,7 @@ std::optional<Link> nvlink_between(const NvmlGpu& a, const NvmlGpu& b) {
   if (generation == 0 || links == 0) return std::nullopt;
   const CatalogueLink* const whole = known_link("nvlink" + std::to_string(generation));
   if (whole == nullptr) return std::nullopt;
-  Link link = whole->link;
+  Link link = whole->link_of(kCurrentCosts);
   link.bytes_per_s *= static_cast<double>(links) / kLinks[generation];
   return link;
 }

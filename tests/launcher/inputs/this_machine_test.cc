@@ -179,10 +179,10 @@ TEST(ThisMachine, ReadsNvlinksFromTheDriver) {
   const ThisMachine direct = with_gpus(kTwo);
   const DeviceSet devices = direct.devices().value();
   ASSERT_EQ(devices.size(), 4u);
-  const double whole = known_link("nvlink3")->link.bytes_per_s;  // It has 12 links.
+  const double whole = known_link("nvlink3")->link_2.bytes_per_s;  // It has 12 links.
   EXPECT_NEAR(devices.link(DeviceId{1}, DeviceId{2}).bytes_per_s, whole * 4 / 12, 1e5);
   EXPECT_NEAR(devices.link(DeviceId{3}, DeviceId{1}).bytes_per_s, whole * 4 / 12, 1e5);
-  EXPECT_DOUBLE_EQ(devices.link(DeviceId{1}, DeviceId{2}).latency_s, known_link("nvlink3")->link.latency_s);
+  EXPECT_DOUBLE_EQ(devices.link(DeviceId{1}, DeviceId{2}).latency_s, known_link("nvlink3")->link_2.latency_s);
   EXPECT_EQ(devices.link(DeviceId{2}, DeviceId{3}).bytes_per_s, 25e9) << "PCIe, as without NVLinks";
   EXPECT_EQ(devices.link(DeviceId{0}, DeviceId{1}).bytes_per_s, 12e9) << "the PCIe of an unknown CPU";
   // Link numbers refer to GPUs of the driver, not to the selected ones.
@@ -233,7 +233,7 @@ TEST(ThisMachine, SwitchesConnectAllGpus) {
                                           .c_str())
                                 .devices()
                                 .value();
-  const double whole = known_link("nvlink4")->link.bytes_per_s;
+  const double whole = known_link("nvlink4")->link_2.bytes_per_s;
   EXPECT_NEAR(devices.link(DeviceId{1}, DeviceId{2}).bytes_per_s, whole, 1e5);
   EXPECT_NEAR(devices.link(DeviceId{1}, DeviceId{3}).bytes_per_s, whole * 16 / 18, 1e6)
       << "two links are down";
