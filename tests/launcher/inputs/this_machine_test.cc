@@ -102,7 +102,7 @@ TEST(ThisMachine, KnownCpuHasTheRatesOfItsCores) {
   const std::string epyc = "vendor_id : AuthenticAMD\nmodel name : AMD EPYC 7742 64-Core Processor\n";
   const MachineOfFiles whole{epyc, kMemory32, 64}, part{epyc, kMemory32, 8},
       two_sockets{epyc, kMemory32, 128};
-  const Profile known = *find_profile("epyc7742");
+  const Profile known = *find_profile("epyc7742", kCurrentCosts);
   EXPECT_EQ(whole.look().devices()->devices()[0].profile, known);
   EXPECT_THAT(whole.look().notes, IsEmpty());
   const Profile eight = part.look().devices()->devices()[0].profile;
@@ -163,9 +163,9 @@ TEST(ThisMachine, ListsTheGpusOfNvmlWithTheirFreeMemory) {
   const DeviceSet devices = machine.devices().value();
   ASSERT_EQ(devices.size(), 3u);
   EXPECT_EQ(devices[DeviceId{1}].name, "gpu:0");
-  EXPECT_EQ(devices[DeviceId{1}].profile, *find_profile("h100"));
+  EXPECT_EQ(devices[DeviceId{1}].profile, *find_profile("h100", kCurrentCosts));
   EXPECT_EQ(devices[DeviceId{1}].memory_bytes, std::int64_t{70000} << 20);
-  EXPECT_EQ(devices[DeviceId{2}].profile, *find_profile("t4"));
+  EXPECT_EQ(devices[DeviceId{2}].profile, *find_profile("t4", kCurrentCosts));
   EXPECT_EQ(devices.link(DeviceId{1}, DeviceId{2}).bytes_per_s, 12e9) << "the T4's PCIe";
   EXPECT_THAT(machine.summary, HasSubstr("gpu:0 (NVIDIA H100 80GB HBM3, 68.36 GiB free), gpu:1 (Tesla T4"));
   EXPECT_EQ(machine.notes.size(), 1u) << "the CPU's";
