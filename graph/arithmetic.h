@@ -47,10 +47,10 @@ struct Float32Use {
   bool operator==(const Float32Use&) const = default;
 };
 
-/// The use of a graph: what the user asked for (OpGraph::float32_override), else what the tracer recorded
-/// (`"float32": {"products": "ieee", "convolutions": "tf32"}` in the graph's metadata), else the default of
-/// the graph's source. ONNX Runtime, TensorFlow and XLA use TF32; PyTorch, whose steps all other graphs count
-/// as, uses it in cuDNN alone. Words that are unknown count as absent. Pure; any thread.
+/// The use of a graph: what the tracer recorded, or the user asked for (ReadOptions::float32), in the graph's
+/// metadata (`"float32": {"products": "ieee", "convolutions": "tf32"}`), else the default of its source. ONNX
+/// Runtime, TensorFlow and XLA use TF32; PyTorch, whose steps all other graphs count as, uses it in cuDNN
+/// alone. Words that are unknown count as absent. Pure; any thread.
 ///   Sources: https://pytorch.org/docs/stable/notes/cuda.html (TensorFloat-32),
 ///   https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html (use_tf32),
 ///   https://www.tensorflow.org/api_docs/python/tf/config/experimental/enable_tensor_float_32_execution,

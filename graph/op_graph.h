@@ -4,15 +4,14 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "graph/float32.h"
 #include "graph/op_kind.h"
 
 namespace emplace {
@@ -67,9 +66,11 @@ class OpGraph {
   const std::string& source() const { return source_; }
   const std::string& meta_json() const { return meta_json_; }  ///< The file's `meta` object as compact JSON.
 
-  /// What the user asked for in place of the graph's own switches for float32; it is not part of files.
-  std::optional<Float32> float32_override() const { return float32_override_; }
-  void set_float32_override(std::optional<Float32> float32) { float32_override_ = float32; }
+  /// The same graph with other metadata.
+  OpGraph with_meta_json(std::string meta) && {
+    meta_json_ = std::move(meta);
+    return std::move(*this);
+  }
 
   std::size_t num_ops() const { return types_.size(); }
   std::size_t num_edges() const { return inputs_.size(); }
@@ -178,7 +179,6 @@ class OpGraph {
   std::vector<double> measured_us_;                                 // [classes, ops]
   std::vector<std::pair<OpId, std::vector<std::string>>> allowed_;  // Sorted by op; few entries.
   bool ids_are_topological_ = true;
-  std::optional<Float32> float32_override_;
 };
 
 /// Collects ops, then checks the graph; every error names an op. Thread: one.

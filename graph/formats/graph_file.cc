@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/lab_words.h"
 #include "base/text/words.h"
+#include "graph/arithmetic.h"
 #include "graph/formats/emplace/emplace_graph.h"
 #include "graph/formats/hlo/hlo.h"
 #include "graph/formats/onnx/onnx.h"
@@ -61,6 +62,15 @@ std::vector<std::string> meta_texts(const OpGraph& graph, const char* key) {
   return texts;
 }
 
+/// The graph with this arithmetic in its metadata, where all that is made of it finds it: records, copies in
+/// another order, executor processes.
+OpGraph with_float32(OpGraph graph, Float32 use) {
+  auto meta = nlohmann::json::parse(graph.meta_json(), nullptr, /*allow_exceptions=*/false);
+  if (!meta.is_object()) meta = nlohmann::json::object();
+  meta["float32"] = {{"products", word_of(use)}, {"convolutions", word_of(use)}};
+  return std::move(graph).with_meta_json(meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
 /// Formats 0.0314 as "3.1 %".
 std::string percent(double share) {
   const auto tenths = std::llround(share * 1000);
@@ -107,7 +117,10 @@ GraphFormat recognise_format(std::span<const std::byte> bytes, std::string_view 
 Result<OpGraph> parse_graph(std::span<const std::byte> bytes, std::string_view where,
                             const ReadOptions& options) {
   if (bytes.empty()) return invalid(where, "is empty");
-  return format_of(options.format.value_or(recognise_format(bytes, where))).parse(bytes, where, options.dims);
+  const FormatReader& format = format_of(options.format.value_or(recognise_format(bytes, where)));
+  auto graph = format.parse(bytes, where, options.dims);
+  if (!graph || !options.float32) return graph;
+  return with_float32(*std::move(graph), *options.float32);
 }
 
 Result<Bytes> read_graph_file(const std::filesystem::path& path) {

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "graph/float32.h"
 #include "graph/op_graph.h"
 #include "graph/open_dims.h"
 
@@ -64,6 +65,8 @@ GraphFormat recognise_format(std::span<const std::byte> bytes, std::string_view 
 struct ReadOptions {
   std::optional<GraphFormat> format = {};  ///< Format; recognised if not set.
   OpenDims dims = {};
+  /// What products and convolutions of float32 use, whatever the file says: meta.float32 of the graph.
+  std::optional<Float32> float32 = {};
 };
 
 /// Reads any known format, recognised by its first bytes unless `options` specifies it. Errors: kIo if the

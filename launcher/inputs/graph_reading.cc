@@ -2,6 +2,8 @@
 
 #include <system_error>
 
+#include "graph/arithmetic.h"
+
 namespace emplace::launcher {
 
 Result<ReadOptions> GraphReading::options() const {
@@ -16,6 +18,10 @@ Result<ReadOptions> GraphReading::options() const {
   read.dims = *std::move(dims);
   if (batch > std::uint64_t{1} << 31) return invalid("--batch", "is out of range", "use 1 to 2^31");
   if (batch != 0) read.dims.batch = static_cast<std::int64_t>(batch);
+  if (float32.empty()) return read;
+  const auto use = parse_word<Float32>(float32);
+  if (!use) return invalid("--float32", use.error().context);
+  read.float32 = *use;
   return read;
 }
 

@@ -12,6 +12,9 @@ void declare_reading(Options& options, GraphReading& reading) {
   options.option("--from", reading.from, "Format of the graph file (default: detected from its content)");
   options.option("--shape", reading.shape, "Sizes of named dimensions, e.g. batch=8,seq=512");
   options.option("--batch", reading.batch, "Size of unknown first dimensions; 0: not given");
+  options.non_empty("--float32", reading.float32,
+                    "What products and convolutions of float32 tensors use: ieee, or tf32 on devices that "
+                    "have it (default: what the graph records, else the default of its framework)");
 }
 
 void declare_costs(Options& options, InputOptions& inputs) {

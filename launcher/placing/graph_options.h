@@ -14,7 +14,7 @@
 
 namespace emplace::launcher {
 
-/// Declares --from, --shape and --batch.
+/// Declares --from, --shape, --batch and --float32.
 void declare_reading(Options& options, GraphReading& reading);
 /// Declares --costs.
 void declare_costs(Options& options, InputOptions& inputs);

@@ -54,7 +54,7 @@ Result<Unit> take_inputs(RunPlan& plan) {
   } else {
     config.input.graphs = std::move(graphs);
   }
-  config.input.reading = {};
+  config.input.reading = {.float32 = config.input.reading.float32};  // A part of the record.
   if (machine_form(config.input.devices) == MachineForm::kFile)
     config.input.devices = keep("devices.toml", rows.front().devices_toml);
   return Unit{};

@@ -11,6 +11,8 @@
 #include <set>
 
 #include "base/file.h"
+#include "graph/arithmetic.h"
+#include "graph/order.h"
 #include "tests/graph/large_graph.h"
 
 namespace emplace {
@@ -80,6 +82,27 @@ TEST_F(GraphFile, AllFormatsRoundTripWithOneHash) {
       EXPECT_EQ(again.source(), graph.source());
       EXPECT_EQ(again.meta_json(), graph.meta_json());
       EXPECT_EQ(again.num_edges(), graph.num_edges());
+    }
+  }
+}
+
+TEST_F(GraphFile, Float32IsInTheMetadataOfTheGraphAndOfItsCopies) {
+  for (const char* name : {"cifar10_cnn-bs128.json", "alexnet.onnx"}) {
+    const OpGraph plain = load_graph(kGraphFiles / name).value();
+    EXPECT_THAT(plain.meta_json(), Not(HasSubstr("float32")));
+    for (const Float32 use : {Float32::kIeee, Float32::kTf32}) {
+      const OpGraph graph = load_graph(kGraphFiles / name, {.float32 = use}).value();
+      const std::string word{word_of(use)};
+      const std::string expected =
+          R"("float32":{"convolutions":")" + word + R"(","products":")" + word + "\"}";
+      EXPECT_THAT(graph.meta_json(), HasSubstr(expected));
+      EXPECT_EQ(graph_sha256(graph), graph_sha256(plain)) << "placements stay placements of the graph";
+      EXPECT_EQ(parse_graph(graph_msgpack(graph), "record").value().meta_json(), graph.meta_json());
+      EXPECT_EQ(renumbered(graph, graph.topological_order()).meta_json(), graph.meta_json());
+      // Another use replaces it.
+      ASSERT_TRUE(save_graph(graph, dir_ / "g.json").ok());
+      EXPECT_THAT(load_graph(dir_ / "g.json", {.float32 = Float32::kIeee})->meta_json(),
+                  HasSubstr(R"("float32":{"convolutions":"ieee","products":"ieee"})"));
     }
   }
 }

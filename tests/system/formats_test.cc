@@ -124,6 +124,46 @@ TEST(OpenDimensions, AreTakenByEveryCommandAndByAConfig) {
   }
 }
 
+TEST(Float32, IsTakenByEveryCommandThatReadsAGraph) {
+  const TemporaryFolder folder;
+  const std::string placement = folder.at("p.json"), imported = folder.at("g.json");
+  const std::vector<std::vector<std::string>> commands{
+      {"import", kSqueezenet, "-o", imported},
+      {"inspect", kSqueezenet, "-d", "h100"},
+      {"bound", kSqueezenet, "-d", "h100"},
+      {"place", kSqueezenet, "-d", "h100", "--method", "single-gpu", "-o", placement},
+      {"compare", kSqueezenet, "-d", "h100", "--methods", "single-gpu"},
+      {"evaluate", kSqueezenet, placement, "-d", "h100"},
+      {"explain", placement, "--graph", kSqueezenet, "-d", "h100"},
+      {"export", placement, "--graph", kSqueezenet, "--to", "csv", "-o", folder.at("o.csv")},
+      {"run", shipped("configs/quickstart.toml"), "--set", "input.graph=" + kSqueezenet, "--set",
+       "run.starts=[\"scratch\"]", "--set", "input.devices=h100 x 2", "--episodes", "2", "--run-dir",
+       folder.at("run")}};
+  for (std::vector<std::string> command : commands) {
+    command.insert(command.end(), {"--float32", "tf64"});
+    EXPECT_THAT(refused(command),
+                HasSubstr("--float32: unknown float32 arithmetic 'tf64'; expected one of: ieee, tf32"));
+    command.back() = "tf32";
+    const Finished done = run(command);
+    EXPECT_EQ(done.status, 0) << command[0] << ": " << done.err;
+  }
+  const auto tf32 = ordered_json::parse(R"({"products": "tf32", "convolutions": "tf32"})");
+  EXPECT_EQ(read_json(imported)["meta"]["float32"], tf32);
+  EXPECT_EQ(run({"evaluate", kSqueezenet, placement, "-d", "h100", "--float32", "ieee"}).status, 0)
+      << "a placement of the same graph";
+
+  // A run keeps it, and so does a branch, whose graph is the recorded one.
+  EXPECT_EQ(run({"run", "--resume", "--run-dir", folder.at("run"), "--episodes", "4"}).status, 0);
+  EXPECT_THAT(refused({"run", "--resume", "--run-dir", folder.at("run"), "--float32", "ieee"}),
+              HasSubstr("was recorded with another input.float32"));
+  EXPECT_EQ(
+      run({"run", "--branch", folder.at("run"), "--run-dir", folder.at("branch"), "--episodes", "2"}).status,
+      0);
+  EXPECT_EQ(run({"import", folder.at("branch") + "/inputs/graph-0.epg", "-o", imported}).status, 0);
+  EXPECT_EQ(read_json(imported)["meta"]["float32"], tf32);
+  EXPECT_EQ(run({"run", "--resume", "--run-dir", folder.at("branch"), "--episodes", "4"}).status, 0);
+}
+
 TEST(Assumptions, ArePrintedAndInTheJson) {
   const Finished inspected = run({"inspect", kLoop, "--json"});
   ASSERT_EQ(inspected.status, 0) << inspected.err;
