@@ -1,7 +1,8 @@
 """Compares the data of a certificate (check_certificate.py) with a graph file of format `emplace-graph v1`.
 
 It lowers the graph by the rules of docs/reference/measurement.md itself and recomputes op times from the graph and the
-certificate's rates of the devices. Machine, rules and the cost classes of ops are the certificate's word.
+certificate's rates of the devices. Machine, rules and the cost classes of ops are the certificate's word; so are times
+that were measured on a device, and those of cost version 2, which come from fitted tables.
 """
 import gzip
 import json
@@ -51,12 +52,14 @@ def tensor_bytes(tensor):
 
 
 def op_time(case, graph, row, device_kind, i):
-    """The time that graph and row state for a kernel, rounded; None where the row was measured on a device."""
+    """The time that graph and row state for a kernel, rounded; None where it was measured on a device or fitted."""
     op, row, ops = graph["ops"][i], case.rows[row], graph["ops"]
     names = [row["profile"], device_kind] + ["accelerator"] * (device_kind == "gpu")
     name = next((name for name in names if name in case.measured), None)
     us = op.get("measured_us", {}).get(name)
     if row["calibrated"] and (us is None or name != row["profile"]):
+        return None
+    if us is None and row.get("costs", 1) != 1:
         return None
     if us is None:
         kind, made = CLASSES.index(case.cost_class[i]), sum(map(tensor_bytes, op["outputs"]))

@@ -18,7 +18,7 @@ namespace emplace::launcher {
 
 /// The options as given on the command line.
 struct RunOptions {
-  std::string config, cluster, run_dir, budget, trace, rules, reserve, costs;
+  std::string config, cluster, run_dir, budget, trace, rules, reserve, costs, float32;
   std::vector<std::string> settings;
   std::uint64_t episodes = 0;
   bool resume = false;
@@ -47,6 +47,9 @@ struct RunOptions {
                 "Memory kept free per device, e.g. 10% or 2GiB (default: input.reserve of the config)")
         .option("--costs", costs,
                 "Cost version of a machine that is no file, 1 or 2 (default: input.costs of the config)")
+        .option("--float32", float32,
+                "What products and convolutions of float32 tensors use: ieee or tf32 (default: input.float32 "
+                "of the config)")
         .option("--trace", trace,
                 "Write a trace of every actor to this file (.json or .json.gz) for Perfetto (default: none)")
         .option("--episodes", episodes,
@@ -56,7 +59,8 @@ struct RunOptions {
         "Serve the run's page, status, metrics and probes on this ADDRESS:PORT, e.g. 127.0.0.1:9090 "
         "(default: off)");
   }
-  /// Errors (kInvalid): a malformed budget or reserve; an unknown cost version; --resume with --branch.
+  /// Errors (kInvalid): a malformed budget or reserve; an unknown cost version or arithmetic; --resume with
+  /// --branch.
   Result<RunRequest> request(Console& console) const {
     RunRequest request;
     request.config = config;
@@ -74,6 +78,10 @@ struct RunOptions {
       const auto known = parse_word<CostVersion>(costs);
       if (!known) return invalid("--costs", known.error().context);
       request.settings.push_back("input.costs=" + costs);
+    }
+    if (!float32.empty()) {
+      EMPLACE_TRY(GraphReading{.float32 = float32}.options());
+      request.settings.push_back("input.float32=" + float32);
     }
     request.run_dir = run_dir;
     request.resume = resume;

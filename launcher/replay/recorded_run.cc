@@ -39,6 +39,9 @@ Result<actors::TaskPtr> task_from_files(const RecordedRun& run, const std::strin
 Result<DeviceSet> kept_devices(const record::GraphRow& row, const OpGraph& graph, const std::string& where,
                                const RunConfig& config) {
   const CostVersion costs = config.input.cost_version();
+  if (word_of(costs).empty())
+    return invalid(where, fmt::format("have cost version {}, which this program lacks", config.input.costs),
+                   "use a newer emplace");
   const Reserve reserve = Reserve::from_recorded(row.reserve);
   if (!row.devices_toml.empty()) return parse_recorded_devices(row.devices_toml, where, reserve, costs);
   EMPLACE_TRY_ASSIGN(auto own, machine_of(graph, judge_of(config).objective, reserve, costs));

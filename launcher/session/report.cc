@@ -52,6 +52,7 @@ std::string quoted(const std::string& word) {
 std::string inputs_of(const RunConfig& config) {
   std::string text;
   if (!config.input.devices.empty()) text += " --devices " + quoted(config.input.devices);
+  if (!config.input.reading.float32.empty()) text += " --float32 " + config.input.reading.float32;
   if (config.objective.kind != Objective::kStepTime)
     text.append(" --objective ").append(word_of(config.objective.kind));
   // A run for this machine has a device file, which states its version.

@@ -65,7 +65,8 @@ Json machine_of(const DeviceSet& devices, const CostTable& costs) {
                 {"bandwidth_gbs", profile.bandwidth_gbs},
                 {"bandwidth_efficiency", profile.bandwidth_efficiency},
                 {"efficiency", profile.efficiency},
-                {"calibrated", profile.costs != nullptr && !profile.costs->empty()}};
+                {"calibrated", profile.costs != nullptr && !profile.costs->empty()},
+                {"costs", static_cast<int>(profile.cost_version)}};
   };
   return Json{
       {"devices", listed(devices.size(), described)},

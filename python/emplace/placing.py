@@ -18,6 +18,7 @@ from emplace.settings import (
     devices_option,
     graph_of,
     machine_of,
+    options,
     request_arguments,
     seconds_option,
     warn_of,
@@ -39,6 +40,8 @@ def place(
     policy: str | os.PathLike[str] | None = None,
     samples: int | None = None,
     threads: int | None = None,
+    costs: int | None = None,
+    float32: str | None = None,
     progress: bool = True,
 ) -> Placement:
     """Finds a placement of a graph on a machine: ``emplace place``.
@@ -50,12 +53,15 @@ def place(
     reserve    memory kept free per device: "10%" or "2GiB"
     order      "search" also looks for the order in which devices take ready ops
     policy     the directory of a run, whose policy is used
+    costs      1 or 2: the version of the costs of a machine that is no file (the newest)
+    float32    "ieee" or "tf32": what products and convolutions of float32 tensors use, on devices that have
+               it (what the trace recorded, else the default of the graph's framework)
 
     Ctrl-C ends the search; the best placement so far is returned. Raises EmplaceError, NoPlacement if none
     fits.
     """
     graph, machine = graph_of(graph), machine_of(machine)
-    settings = Settings(objective, reserve, dispatch, rules_file(rules, graph))
+    settings = Settings(objective, reserve, dispatch, rules_file(rules, graph), costs, float32)
     scratch = Scratch()
     judged, shown = settings.arguments(scratch.folder)
     request = request_arguments(
@@ -84,10 +90,17 @@ def open_placement(
     path: str | os.PathLike[str],
     graph: Graph | str | os.PathLike[str],
     machine: Machine | str | os.PathLike[str] | None = None,
+    *,
+    costs: int | None = None,
+    float32: str | None = None,
 ) -> Placement:
-    """Reads a placement file, and measures it in the simulator. A placement of another graph is refused."""
+    """Reads a placement file, and measures it in the simulator. A placement of another graph is refused.
+
+    ``costs`` and ``float32`` are those of :func:`place`.
+    """
     graph, machine = graph_of(graph), machine_of(machine)
-    devices = devices_option(machine)
+    settings = Settings(costs=costs, float32=float32)
+    devices = [*devices_option(machine), *options(costs=costs, float32=float32)]
     operands = graph._arguments()
     measured = run_command(
         "evaluate", [operands[0], path, *operands[1:], *devices], shown=graph._shown(), accept=(0, 3)
@@ -103,4 +116,4 @@ def open_placement(
         "lower_bound_s": bound["lower_bound_s"],
         "bound": bound["bound"],
     }
-    return Placement(graph, machine, document, Settings(), False, (), result)
+    return Placement(graph, machine, document, settings, False, (), result)

@@ -23,12 +23,22 @@ class Settings:
     reserve: str | None = None
     dispatch: str | None = None
     rules: RulesFile | None = None
+    costs: int | None = None
+    float32: str | None = None
 
     def arguments(self, folder: Path, *, objective: bool = True) -> tuple[list[str], dict[str, str]]:
         """Options of a command line, and what errors call their files."""
         path, shown = self.rules.written(folder) if self.rules is not None else (None, {})
         judged = self.objective if objective else None
-        return options(objective=judged, reserve=self.reserve, dispatch=self.dispatch, rules=path), shown
+        words = options(
+            objective=judged,
+            reserve=self.reserve,
+            dispatch=self.dispatch,
+            rules=path,
+            costs=self.costs,
+            float32=self.float32,
+        )
+        return words, shown
 
 
 def options(**values: object) -> list[str]:

@@ -99,6 +99,16 @@ TEST(Config, FloatsRoundTripAsShortestDecimals) {
   EXPECT_NE(to_toml(config, false).find("noise = 0.1\n"), std::string::npos);
 }
 
+TEST(Config, CostsAreCurrentForAPersonAndTheFirstForARecordWithoutThem) {
+  EXPECT_EQ(parse_config("", "x")->input.cost_version(), CostVersion::k2);
+  EXPECT_EQ(recorded_config("", "x")->input.cost_version(), CostVersion::k1);
+  for (const CostVersion costs : {CostVersion::k1, CostVersion::k2}) {
+    const std::string toml = "[input]\ncosts = " + std::string{word_of(costs)} + "\n";
+    EXPECT_EQ(parse_config(toml, "x")->input.cost_version(), costs);
+    EXPECT_EQ(recorded_config(to_toml(*parse_config(toml, "x"), false), "x")->input.cost_version(), costs);
+  }
+}
+
 TEST(Config, WrittenConfigRoundTrips) {
   RunConfig config;
   ASSERT_TRUE(set_option(config, "run.budget=1500ms").ok());
@@ -481,6 +491,7 @@ TEST(Config, RefusesImpossibleValuesByName) {
     EXPECT_NE(checked.error().context.find(key), std::string::npos) << checked.error().context;
   };
   refused("policy.method=hierarchicall", "did you mean 'hierarchical'");
+  refused("input.costs=3", "input.costs = 3: expected 1 to 2");
   refused("reward.returns=final", "reward.returns");
   refused("reward.baseline=step-mean", "step-mean");
   refused("reward.baseline_per=hosts", "did you mean 'host'?");

@@ -71,6 +71,30 @@ profile = "nvlink2"
   EXPECT_DOUBLE_EQ(devices->link(DeviceId{2}, DeviceId{1}).bytes_per_s, 12e9) << "one way only";
 }
 
+TEST(DeviceFile, StatesItsCostVersion) {
+  const auto of = [](const std::string& costs, const std::string& device) {
+    const auto devices = parse_devices(costs +
+                                           "[[profile]]\nname = \"mine\"\nbase = \"h100\"\n"
+                                           "efficiency = { norm = 0.3 }\n[[device]]\n" +
+                                           device,
+                                       "own.toml");
+    EXPECT_TRUE(devices.ok()) << devices.error().context;
+    return devices.ok() ? (*devices)[DeviceId{0}].profile : Profile{};
+  };
+  const std::size_t norm = static_cast<std::size_t>(OpClass::kNorm);
+  for (const std::string& first : {std::string{}, std::string{"costs = 1\n"}}) {
+    EXPECT_EQ(of(first, "name = \"h100\"\n"), *find_profile("h100", CostVersion::k1));
+    EXPECT_EQ(of(first, "profile = \"mine\"\n").cost_version, CostVersion::k1);
+    EXPECT_TRUE(of(first, "profile = \"mine\"\n").own_efficiency.none());
+  }
+  EXPECT_EQ(of("costs = 2\n", "name = \"h100\"\n"), *find_profile("h100", CostVersion::k2));
+  EXPECT_EQ(of("costs = 2\n", "profile = \"h100\"\n"), *find_profile("h100", CostVersion::k2));
+  const Profile mine = of("costs = 2\n", "profile = \"mine\"\n");
+  EXPECT_EQ(mine.cost_version, CostVersion::k2);
+  EXPECT_TRUE(mine.own_efficiency.test(norm));
+  EXPECT_EQ(mine.own_efficiency.count(), 1u) << "the others are those of the catalogue";
+}
+
 void expect_refused(const std::string& toml, std::string_view with) {
   const auto devices = parse_devices(toml, "bad.toml");
   ASSERT_FALSE(devices.ok()) << toml;
@@ -133,6 +157,8 @@ TEST(DeviceFile, RefusesImpossibleMachines) {
                     b = "[[device]]\nname = \"b\"\nprofile = \"k40\"\n";
   const std::string link = "[[link]]\nbetween = [\"a\", \"b\"]\n";
   expect_refused("", "empty");
+  expect_refused("costs = 3\n" + a, "bad.toml:1: unknown cost version '3'; expected one of: 1, 2");
+  expect_refused("costs = \"2\"\n" + a, "bad.toml:1: 'costs' must be a whole number");
   expect_refused(a + b + "host = \"other\"\n", "is missing; add a [[link]]");
   const std::string own =
       "[[profile]]\nname = \"own\"\npeak = \"1TFLOP/s\"\nbandwidth = \"9GB/s\"\nmemory = \"1GiB\"\n"

@@ -30,6 +30,9 @@ TEST(MachineOf, AcceptsADeviceFileOrNamesOfTheCatalogue) {
   const auto text = machine_of(with_meta(R"({"machine":"h100 x 2, epyc9654"})"), Objective::kStepTime);
   ASSERT_TRUE(text.ok() && text->has_value());
   EXPECT_EQ((*text)->sha256(), parse_machine("h100 x 2, epyc9654").value().sha256());
+  const auto first =
+      machine_of(with_meta(R"({"machine":"h100"})"), Objective::kStepTime, {}, CostVersion::k1);
+  EXPECT_EQ((**first)[DeviceId{0}].profile.cost_version, CostVersion::k1);
   const OpGraph graph = with_meta(R"({"machine":"[[device]]\nname = \"v100\"\nmemory = \"8GiB\"\n"})");
   const DeviceSet file = machine_of(graph, Objective::kLatency).value().value();
   ASSERT_EQ(file.size(), 1u);

@@ -111,6 +111,45 @@ TEST(MachineNames, RunKeepsItsMachineText) {
   EXPECT_THAT(content_of(folder.at("m.csv")), HasSubstr("gpu:1"));
 }
 
+TEST(MachineNames, RunKeepsTheCostVersionOfItsText) {
+  const TemporaryFolder folder;
+  for (const std::string costs : {"1", "2"}) {
+    const std::string directory = folder.at("run-" + costs), branch = folder.at("branch-" + costs);
+    std::vector<std::string> more{
+        "--episodes", "4", "--set", "run.starts=[\"scratch\"]", "--set", "input.devices=h100, v100"};
+    if (costs == "1") more.insert(more.end(), {"--costs", costs});
+    const Finished first = run(small_run(directory, more));
+    ASSERT_EQ(first.status, 0) << first.err;
+    const Finished resumed = run({"run", "--run-dir", directory, "--resume", "--episodes", "6"});
+    EXPECT_EQ(resumed.status, 0) << resumed.err;
+    EXPECT_EQ(run({"replay", directory, "--verify"}).status, 0);
+    const Finished branched = run({"run", "--branch", directory, "--run-dir", branch, "--episodes", "2"});
+    EXPECT_EQ(branched.status, 0) << branched.err;
+    for (const std::string& made : {directory, branch})
+      EXPECT_THAT(content_of(made + "/config.toml"), HasSubstr("\ncosts = " + costs + "\n")) << made;
+    const std::string other = costs == "1" ? "2" : "1";
+    const Finished changed = run({"run", "--run-dir", directory, "--resume", "--costs", other});
+    EXPECT_EQ(changed.status, 2);
+    EXPECT_THAT(changed.err, HasSubstr("was recorded with other devices than h100, v100 has now"));
+  }
+}
+
+TEST(MachineNames, UnknownCostVersionsAreRefusedInOneLine) {
+  const TemporaryFolder folder;
+  std::ofstream{folder.at("file.toml")} << "costs = 7\n[[device]]\nname = \"h100\"\n";
+  for (const auto& [words, with] :
+       {std::pair{std::vector<std::string>{"bound", kGraph, "-d", "h100", "--costs", "3"},
+                  "--costs: unknown cost version '3'; expected one of: 1, 2"},
+        {{"bound", kGraph, "-d", folder.at("file.toml")}, "file.toml:1: unknown cost version '7'"},
+        {small_run(folder.at("run"), {"--costs", "x"}), "--costs: unknown cost version 'x'"},
+        {small_run(folder.at("run"), {"--set", "input.costs=9"}), "input.costs = 9: expected 1 to 2"}}) {
+    const Finished done = run(words);
+    EXPECT_EQ(done.status, 2) << done.err;
+    EXPECT_THAT(done.err, HasSubstr(with));
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+  }
+}
+
 TEST(MachineNames, RunForThisMachineKeepsADeviceFile) {
   const TemporaryFolder folder;
   const std::string directory = folder.at("run"), moved = folder.at("moved");

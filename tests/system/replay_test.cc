@@ -229,6 +229,10 @@ TEST(Replay, ResumedRunsAndBranchesTakeGraphAndMachineFromTheRecord) {
   EXPECT_EQ(run_json({"run", "--branch", folder.at("older"), "--run-dir", folder.at("newer"), "--episodes",
                       "10", "--quiet", "--json"})["episodes"],
             10);
+  const Bytes config = read_file(folder.at("newer") + "/config.toml").value();
+  EXPECT_THAT((std::string{reinterpret_cast<const char*>(config.data()), config.size()}),
+              HasSubstr("\ncosts = 1\n"))
+      << "the version that the older program had";
   refused({"run", "--resume", "--run-dir", folder.at("run"), "--set", "input.graph=" + graph, "--quiet"}, 2,
           "was recorded with");
 }

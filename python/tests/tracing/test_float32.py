@@ -44,9 +44,7 @@ def test_defaults_differ_between_products_and_convolutions() -> None:
     assert recorded() == DEFAULT
 
 
-@pytest.mark.parametrize(
-    "precision, products", [("highest", "ieee"), ("high", "tf32"), ("medium", "tf32")]
-)
+@pytest.mark.parametrize("precision, products", [("highest", "ieee"), ("high", "tf32"), ("medium", "tf32")])
 def test_matmul_precision_decides_products(precision: str, products: str) -> None:
     torch.set_float32_matmul_precision(precision)
     assert recorded() == {**DEFAULT, "products": products}

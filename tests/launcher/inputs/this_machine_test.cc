@@ -166,6 +166,7 @@ TEST(ThisMachine, ListsTheGpusOfNvmlWithTheirFreeMemory) {
   EXPECT_EQ(devices[DeviceId{1}].profile, *find_profile("h100", kCurrentCosts));
   EXPECT_EQ(devices[DeviceId{1}].memory_bytes, std::int64_t{70000} << 20);
   EXPECT_EQ(devices[DeviceId{2}].profile, *find_profile("t4", kCurrentCosts));
+  EXPECT_EQ(machine.devices({}, CostVersion::k1).value()[DeviceId{1}].profile, *find_profile("h100"));
   EXPECT_EQ(devices.link(DeviceId{1}, DeviceId{2}).bytes_per_s, 12e9) << "the T4's PCIe";
   EXPECT_THAT(machine.summary, HasSubstr("gpu:0 (NVIDIA H100 80GB HBM3, 68.36 GiB free), gpu:1 (Tesla T4"));
   EXPECT_EQ(machine.notes.size(), 1u) << "the CPU's";

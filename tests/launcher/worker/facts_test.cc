@@ -12,6 +12,7 @@
 
 #include "launcher/worker/channel.h"
 #include "placement/machine/device_file.h"
+#include "placement/machine/machine_text.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::launcher {
@@ -20,6 +21,29 @@ namespace {
 OpGraph some_graph() {
   Rng rng{3, Purpose::kTest};
   return emplace::testing::random_graph(rng, 20);
+}
+
+TEST(Facts, MachineOfEachCostVersionRoundTrips) {
+  const std::string own =
+      "[[profile]]\nname = \"mine\"\nbase = \"h100\"\npeak = \"50TFLOP/s\"\nefficiency = { conv = 0.5 }\n"
+      "[[device]]\nprofile = \"mine\"\n[[device]]\nprofile = \"l40s\"\n[[device]]\nprofile = \"k40\"\n";
+  for (const CostVersion costs : {CostVersion::k1, CostVersion::k2}) {
+    const std::string file = "costs = " + std::string{word_of(costs)} + "\n" + own;
+    for (const DeviceSet& sent : {parse_machine("h100 x 2, mi300x, epyc9654", {}, costs).value(),
+                                  parse_devices(file, "own.toml").value()}) {
+      const auto prepare = messages::decode_body<messages::PrepareExecutor>(
+          messages::encode_body(prepare_facts(sent, RealOptions{})));
+      ASSERT_TRUE(prepare.ok());
+      const auto got = devices_of(*prepare);
+      ASSERT_TRUE(got.ok()) << got.error().context;
+      EXPECT_EQ(got->sha256(), sent.sha256()) << "everything that determines a time";
+      for (std::size_t d = 0; d < sent.size(); ++d)
+        EXPECT_EQ((*got)[static_cast<DeviceId>(d)].profile, sent[static_cast<DeviceId>(d)].profile);
+      auto newer = *prepare;
+      newer.devices[0].costs = 3;
+      EXPECT_FALSE(devices_of(newer).ok()) << "of a newer program";
+    }
+  }
 }
 
 TEST(Facts, MachineRoundTrips) {

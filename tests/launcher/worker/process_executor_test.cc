@@ -19,6 +19,7 @@
 #include "launcher/worker/chaos.h"
 #include "launcher/worker/executors.h"
 #include "launcher/worker/helper_program.h"
+#include "placement/machine/machine_text.h"
 #include "runtime/process/child_process.h"
 #include "tests/support/sample_graphs.h"
 
@@ -115,6 +116,22 @@ TEST_F(ProcessExecutorTest, MatchesTheSameExecutorInThisProcess) {
   EXPECT_EQ(executor->verify(placement(0)).error().code, Errc::kUnsupported) << "an error keeps its kind";
   Measurement out;
   EXPECT_EQ(executor->measure(Placement(3), out).error().code, Errc::kInvalid);
+}
+
+TEST_F(ProcessExecutorTest, HasTheCostsOfTheMachine) {
+  for (const CostVersion costs : {CostVersion::k1, CostVersion::k2}) {
+    const DeviceSet devices = parse_machine("h100 x 2, l40s, epyc9654", {}, costs).value();
+    const auto executor = make_process_executor("fake", graph_, devices, {});
+    FakeExecutor here{graph_, devices};
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      Rng rng{i, Purpose::kTest};
+      const Placement placement = random_placement(rng, graph_.num_ops(), devices.size());
+      Measurement got, expected;
+      ASSERT_TRUE(executor->measure(placement, got).ok());
+      ASSERT_TRUE(here.measure(placement, expected).ok());
+      EXPECT_EQ(got.step_time_s, expected.step_time_s) << "version " << word_of(costs);
+    }
+  }
 }
 
 TEST_F(ProcessExecutorTest, PassesEachNoteOnOnce) {

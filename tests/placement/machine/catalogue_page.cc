@@ -80,7 +80,31 @@ constexpr std::string_view kThisMachine = R"md(## This machine
 
 )md";
 
-constexpr std::string_view kValues = R"md(## What the values are
+constexpr std::string_view kValues = R"md(## Cost versions
+The estimates of op times have a version. Version 1 has one peak per device for products, whatever their dtype, and a
+fixed efficiency per class of op. Version 2 has a peak for each arithmetic, and kernels fitted to measurements.
+
+| machine | version |
+|---|---|
+| a text, `here`, or the text in a graph file | 2; `--costs 1` (a config: `input.costs`) chooses version 1 |
+| a device file | what its key `costs` says; 1 without it |
+| the machine of a run's record, for `--resume`, `--branch` and `replay` | that of the run; 1 if the run is older than versions |
+
+All files of `configs/devices` have version 1. CPUs and Kepler GPUs have the same float32 times in both. Times measured
+on a device, in a graph or by `emplace calibrate`, win over the estimates of either.
+
+## Float32 and TF32
+In version 2 the arithmetic of an op decides its time, and frameworks have switches for float32: products and
+convolutions may use TF32 on GPUs that have it. A graph of `em.trace` records PyTorch's switches. Other graphs have the
+default of their framework: TF32 for ONNX Runtime, TensorFlow and XLA; for PyTorch, TF32 for convolutions alone.
+`--float32 ieee` or `--float32 tf32` (a config: `input.float32`) overrides it for both.
+
+```sh
+emplace compare GRAPH --devices "a100 x 2" --float32 tf32
+emplace place GRAPH --devices "a100 x 2" --costs 1
+```
+
+## What the values are
 - **Peak**: dense FP32 of the data sheet. Of CPUs: cores × base clock × FP32 operations per cycle (32 for AVX2 and
   Zen 4, 64 for AVX-512 and Zen 5), for Intel's AVX-512 at 0.8 of the base clock.
 - **Matrix peak**: what `matmul` and `conv` of FP32 tensors reach, dense. TF32 where the device has it, as

@@ -57,6 +57,12 @@ TEST(DeviceSet, HashCoversEverythingThatDeterminesATime) {
   Device other = k40("b");
   other.memory_bytes += 1;
   EXPECT_NE(base, DeviceSet::make({k40("a"), other}, kLink)->sha256());
+  other = k40("b");
+  other.profile.cost_version = CostVersion::k2;
+  const auto second = DeviceSet::make({k40("a"), other}, kLink)->sha256();
+  EXPECT_NE(base, second);
+  other.profile.own_efficiency.set(static_cast<std::size_t>(OpClass::kConv));
+  EXPECT_NE(second, DeviceSet::make({k40("a"), other}, kLink)->sha256());
   EXPECT_NE(base, DeviceSet::make({k40("a"), k40("b")}, {12e9, 11e-6})->sha256());
 }
 

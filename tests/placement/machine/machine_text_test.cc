@@ -32,8 +32,8 @@ double rate(const DeviceSet& machine, std::string_view from, std::string_view to
 TEST(MachineText, NamesDevicesByKindInTheOrderOfTheText) {
   const DeviceSet machine = machine_of_text("h100 x 2, epyc9654, rtx4090");
   EXPECT_THAT(names_in(machine), ElementsAre("gpu:0", "gpu:1", "cpu:0", "gpu:2"));
-  EXPECT_EQ(machine[DeviceId{0}].profile, *find_profile("h100"));
-  EXPECT_EQ(machine[DeviceId{2}].profile, *find_profile("epyc9654"));
+  EXPECT_EQ(machine[DeviceId{0}].profile, *find_profile("h100", kCurrentCosts));
+  EXPECT_EQ(machine[DeviceId{2}].profile, *find_profile("epyc9654", kCurrentCosts));
   EXPECT_EQ(machine[DeviceId{3}].memory_bytes, find_profile("rtx4090")->memory_bytes);
   EXPECT_EQ(machine[DeviceId{0}].host, "");
   EXPECT_TRUE(nics_of(machine).empty());
@@ -113,11 +113,26 @@ TEST(MachineText, SubtractsTheReserve) {
 }
 
 TEST(MachineText, RecordIsAFileOrAText) {
-  EXPECT_EQ(parse_recorded_devices("h100 x 2", "run.db", {}, CostVersion::k1)->size(), 2u);
-  const auto file =
-      parse_recorded_devices("[[device]]\nprofile = \"h100\"\ncount = 2\n", "run.db", {}, CostVersion::k2);
-  ASSERT_TRUE(file.ok()) << file.error().context;
-  EXPECT_EQ(file->sha256(), machine_of_text("h100 x 2").sha256()) << "a file states its own version";
+  const auto hash = [](std::string_view recorded, CostVersion costs) {
+    const auto devices = parse_recorded_devices(recorded, "run.db", {}, costs);
+    EXPECT_TRUE(devices.ok()) << devices.error().context;
+    return devices.ok() ? devices->sha256() : "";
+  };
+  const std::string file = "[[device]]\nprofile = \"h100\"\ncount = 2\n";
+  const std::string first = hash("h100 x 2", CostVersion::k1), second = hash("h100 x 2", CostVersion::k2);
+  EXPECT_NE(first, second) << "the version determines times";
+  for (const CostVersion costs : {CostVersion::k1, CostVersion::k2}) {
+    EXPECT_EQ(hash(file, costs), first) << "a file without a version has the first one";
+    EXPECT_EQ(hash("costs = 1\n" + file, costs), first);
+    EXPECT_EQ(hash("costs = 2\n" + file, costs), second) << "a file states its own";
+  }
+}
+
+TEST(MachineText, APersonsTextHasTheCurrentCosts) {
+  const DeviceSet machine = machine_of_text("h100, epyc9654");
+  for (const Device& device : machine.devices()) EXPECT_EQ(device.profile.cost_version, CostVersion::k2);
+  EXPECT_EQ(parse_machine("h100", {}, CostVersion::k1)->devices()[0].profile, *find_profile("h100"))
+      << "a profile of a file without a version";
 }
 
 TEST(MachineText, ErrorsAreOneLineWithAPosition) {
