@@ -24,9 +24,13 @@ struct DeviceFacts {
   std::vector<double> signature_us;       ///< [signatures] Cost of each signature [us].
   std::uint8_t costs = 1;                 ///< CostVersion.
   std::uint32_t own_efficiency = 0;       ///< Bit of each OpClass whose efficiency is the user's own.
+  std::vector<double> peaks_gflops;       ///< [Arithmetic] Of cost version 2, as the following ones.
+  std::int64_t l2_bytes = 0;
+  std::vector<std::string> tables;  ///< Devices of the catalogue whose measured kernels time it.
+  std::string family;
   EMPLACE_FIELDS(name, host, profile, kind, memory_bytes, profile_memory_bytes, peak_gflops,
                  matrix_peak_gflops, bandwidth_gbs, bandwidth_efficiency, launch_us, efficiency, signatures,
-                 signature_us, costs, own_efficiency)
+                 signature_us, costs, own_efficiency, peaks_gflops, l2_bytes, tables, family)
 };
 
 /// parent -> executor process, the first message. Answer: ExecutorReady or ExecutorRefused.

@@ -37,7 +37,11 @@ messages::PrepareExecutor prepare_facts(const DeviceSet& devices, const RealOpti
                                {},
                                {},
                                static_cast<std::uint8_t>(p.cost_version),
-                               static_cast<std::uint32_t>(p.own_efficiency.to_ulong())});
+                               static_cast<std::uint32_t>(p.own_efficiency.to_ulong()),
+                               {p.peaks_gflops.begin(), p.peaks_gflops.end()},
+                               p.l2_bytes,
+                               p.tables,
+                               p.family});
     if (p.costs == nullptr) continue;
     for (const SignatureCosts::Entry& entry : p.costs->entries()) {
       prepare.devices.back().signatures.push_back(entry.signature);
@@ -87,6 +91,11 @@ Result<DeviceSet> devices_of(const messages::PrepareExecutor& prepare) {
     p.cost_version = static_cast<CostVersion>(facts.costs);
     if (word_of(p.cost_version).empty()) return damaged();
     p.own_efficiency = facts.own_efficiency;
+    if (facts.peaks_gflops.size() != p.peaks_gflops.size()) return damaged();
+    std::copy(facts.peaks_gflops.begin(), facts.peaks_gflops.end(), p.peaks_gflops.begin());
+    p.l2_bytes = facts.l2_bytes;
+    p.tables = facts.tables;
+    p.family = facts.family;
     if (facts.signatures.size() != facts.signature_us.size()) return damaged();
     std::vector<SignatureCosts::Entry> costs;
     for (std::size_t i = 0; i < facts.signatures.size(); ++i)

@@ -63,6 +63,10 @@ class DeviceFacts(Message):
     signature_us: F64s = none_of(np.float64)
     costs: U8 = 1
     own_efficiency: U32 = 0
+    peaks_gflops: F64s = none_of(np.float64)
+    l2_bytes: I64 = 0
+    tables: Texts = field(default_factory=list)
+    family: Text = ""
 
 
 class PrepareExecutor(Message, number=15):

@@ -42,6 +42,9 @@ TEST(Facts, MachineOfEachCostVersionRoundTrips) {
       auto newer = *prepare;
       newer.devices[0].costs = 3;
       EXPECT_FALSE(devices_of(newer).ok()) << "of a newer program";
+      newer = *prepare;
+      newer.devices[0].peaks_gflops.pop_back();
+      EXPECT_FALSE(devices_of(newer).ok());
     }
   }
 }
