@@ -142,6 +142,8 @@ class Learned(Method):
                   "policy": {"method": self.kind, "preset": "tuned", "threads": threads}, "compare": {"methods": []}}
         if ready.machine is not None:
             values["input"]["devices"] = ready.machine
+        if ready.costs:
+            values["input"]["costs"] = int(ready.costs[-1])
         config = folder / "config.toml"
         config.write_text(to_toml(values))
         return [self.program, "run", str(config), "--run-dir", str(folder / "run"), "--seed", str(seed), "--quiet"], \

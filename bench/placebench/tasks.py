@@ -1,10 +1,12 @@
 """The tasks of placebench: what tasks.toml lists, made ready as files that any placer can read."""
+import functools
 import hashlib
 import json
 import os
 import pathlib
 import re
 import shlex
+import subprocess
 import sys
 import threading
 import tomllib
@@ -101,6 +103,7 @@ class Ready:
 
       graph      path of graph.json
       machine    path of machine.toml, text of the catalogue, or None
+      costs      words that choose the costs of a text: version 1, as a device file's, which stored results have
       source     path of the file the graph was made from
       sha        graph_sha256
       setup      digest of graph, machine and objective: results of another setup are about another task
@@ -118,7 +121,7 @@ class Ready:
 
     def words(self):
         """The graph, the machine and the objective as words of a command."""
-        machine = [] if self.machine is None else ["--devices", self.machine]
+        machine = [] if self.machine is None else ["--devices", self.machine, *self.costs]
         rules = ["--rules", str(self.folder / "rules.toml")] if self.task.by_bytes else []
         return [str(self.graph), *machine, *rules, "--objective", self.task.objective, "--dispatch", self.task.dispatch]
 
@@ -131,6 +134,12 @@ class Workshop:
         self.folders = {"file": ROOT, "workload": workloads, "doppler": doppler}
         self.options = {"workload": "--workloads", "doppler": "--doppler"}
         self.ready, self.lock = {}, threading.Lock()
+
+    @functools.cached_property
+    def first_costs(self):
+        """The words that choose cost version 1; none for a program that has no other."""
+        done = subprocess.run([self.program, "bound", "--help"], capture_output=True, text=True)
+        return ["--costs", "1"] if "--costs" in done.stdout else []
 
     def missing(self, task):
         """The option without which a task cannot run; None if it can."""
@@ -173,12 +182,14 @@ class Workshop:
         graph, certificate = folder / "graph.json", folder / "certificate.json"
         run_program(self.program, ["import", str(source), "-o", str(graph)])
         words = [str(graph), "--objective", task.objective, "--dispatch", task.dispatch]
-        machine = task.devices()
+        machine, costs = task.devices(), []
         if machine:
             if "\n" in machine:
                 (folder / "machine.toml").write_text(machine)
                 machine = str(folder / "machine.toml")
-            words += ["--devices", machine]
+            else:
+                costs = self.first_costs
+            words += ["--devices", machine, *costs]
         if task.by_bytes:
             (folder / "rules.toml").write_text("[[rule]]\nmatch = { name = '.' }\nallow = [\"*\"]\n")
             words += ["--rules", str(folder / "rules.toml")]
@@ -190,7 +201,7 @@ class Workshop:
             "format": "placebench-task", "version": 1, "task": task.name, "objective": task.objective,
             "dispatch": task.dispatch, "graph": str(graph), "machine": machine, **described}))
         certificate.unlink()
-        return {"sha": sha, "setup": digest([sha, task.devices(), task.objective, task.dispatch]),
+        return {"sha": sha, "costs": costs, "setup": digest([sha, task.devices(), task.objective, task.dispatch]),
                 "ops": [op["name"] for op in described["ops"]], "devices": [d["name"] for d in described["devices"]],
                 "bound_s": bound["lower_bound_s"], "bound": bound["bound"]}
 
