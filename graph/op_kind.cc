@@ -195,29 +195,29 @@ constexpr OpKindRow kAten[] = {
      "resolve_neg",
      kIsView},
     {kElementwise, none(),
-     "_sparse_coo_tensor_with_dims_and_tensors _sparse_coo_tensor_unsafe _indices _values "
-     "unsafe_split clone copy _to_copy to type_as contiguous cat stack _unsafe_index zeros "
-     "zeros_like ones ones_like full full_like empty empty_like empty_permuted new_zeros new_empty "
-     "new_full new_ones fill zero arange linspace eq ne lt le gt ge lift_fresh_copy scalar_tensor "
-     "unsafe_chunk roll flip nll_loss_backward nll_loss2d_backward new_empty_strided empty_strided "
-     "tril triu logical_and logical_not logical_or bitwise_not bitwise_and bitwise_or bitwise_xor "
-     "repeat repeat_interleave dropout feature_dropout constant_pad_nd pad reflection_pad2d "
-     "replication_pad2d isnan isinf floor_divide resize slice_scatter select_scatter pixel_shuffle "
-     "pixel_unshuffle channel_shuffle masked_fill where convert_element_type device_put iota "
-     "all_gather_into_tensor one_hot sign nonzero sort argsort topk randint inductor_seeds "
-     "inductor_lookup_seed getitem alias_copy meshgrid tile hstack vstack concat __and__ __or__ "
-     "type float half bool int long item __lshift__ __rshift__ bitwise_left_shift bitwise_right_shift "
-     "_local_scalar_dense as_strided_scatter bucketize constant_pad_nd_backward copy_ diag_embed "
-     "diagonal_scatter expand_copy eye im2col im2col_backward index_copy index_fill isfinite isin kthvalue "
-     "logical_xor logspace masked_scatter masked_scatter_backward mode native_channel_shuffle "
-     "permute_copy randint_like random randperm reflection_pad1d reflection_pad1d_backward "
-     "reflection_pad2d_backward replication_pad1d replication_pad2d_backward searchsorted select_copy "
-     "slice_copy transpose_copy tril_indices triu_indices unfold_backward unsafe_split_with_sizes "
-     "view_copy _fused_sdp_choice greater less greater_equal less_equal not_equal broadcast_tensors "
-     "column_stack dstack block_diag rot90 fliplr flipud take take_along_dim masked_select argwhere bincount "
-     "msort unique_consecutive _unique2 alpha_dropout feature_alpha_dropout tensor_split hsplit vsplit "
-     "dsplit "
-     "ravel atleast_1d atleast_2d atleast_3d"},
+     "_sparse_coo_tensor_with_dims_and_tensors _sparse_coo_tensor_unsafe _indices _values unsafe_split "
+     "clone copy _to_copy to type_as contiguous cat stack _unsafe_index zeros zeros_like ones ones_like "
+     "full full_like empty empty_like empty_permuted new_zeros new_empty new_full new_ones fill zero "
+     "arange linspace eq ne lt le gt ge lift_fresh_copy scalar_tensor unsafe_chunk roll flip "
+     "nll_loss_backward nll_loss2d_backward new_empty_strided empty_strided tril triu logical_and "
+     "logical_not logical_or bitwise_not bitwise_and bitwise_or bitwise_xor repeat repeat_interleave "
+     "dropout feature_dropout constant_pad_nd pad reflection_pad2d replication_pad2d isnan isinf "
+     "floor_divide resize slice_scatter select_scatter pixel_shuffle pixel_unshuffle channel_shuffle "
+     "masked_fill where convert_element_type device_put iota all_gather_into_tensor all_to_all_single "
+     "all_reduce_coalesced all_gather_into_tensor_coalesced reduce_scatter_tensor_coalesced one_hot sign "
+     "nonzero sort argsort topk randint inductor_seeds inductor_lookup_seed getitem alias_copy meshgrid "
+     "tile hstack vstack concat __and__ __or__ type float half bool int long item __lshift__ __rshift__ "
+     "bitwise_left_shift bitwise_right_shift _local_scalar_dense as_strided_scatter bucketize "
+     "constant_pad_nd_backward copy_ diag_embed diagonal_scatter expand_copy eye im2col im2col_backward "
+     "index_copy index_fill isfinite isin kthvalue logical_xor logspace masked_scatter "
+     "masked_scatter_backward mode native_channel_shuffle permute_copy randint_like random randperm "
+     "reflection_pad1d reflection_pad1d_backward reflection_pad2d_backward replication_pad1d "
+     "replication_pad2d_backward searchsorted select_copy slice_copy transpose_copy tril_indices "
+     "triu_indices unfold_backward unsafe_split_with_sizes view_copy _fused_sdp_choice greater less "
+     "greater_equal less_equal not_equal broadcast_tensors column_stack dstack block_diag rot90 fliplr "
+     "flipud take take_along_dim masked_select argwhere bincount msort unique_consecutive _unique2 "
+     "alpha_dropout feature_alpha_dropout tensor_split hsplit vsplit dsplit ravel atleast_1d atleast_2d "
+     "atleast_3d"},
     {kGather, none(), "embedding gather index index_select slice_backward select_backward"},
     // Patterns for types without a row of their own.
     {kElementwise, product(kAttentionGradient, 1, 1), "*scaled_dot_product*backward"},
@@ -319,12 +319,14 @@ constexpr OpKindRow kOnnx[] = {
      "com.microsoft::GroupNorm"},
     {kNorm, each_input(9), "com.microsoft::SkipLayerNormalization"},
     {kElementwise, none(),
-     "And BitShift BitCast BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike CenterCropPad "
-     "Col2Im Compress Concat ConcatFromSequence ConstantOfShape DepthToSpace Equal EyeLike Greater "
+     "And BitShift BitCast BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike CenterCropPad Col2Im "
+     "Compress Concat ConcatFromSequence ConstantOfShape DepthToSpace Equal EyeLike Greater "
      "GreaterOrEqual IsInf IsNaN Less LessOrEqual MaxUnpool NonZero Not OneHot Optional "
      "OptionalGetElement OptionalHasElement Or Pad ReverseSequence SequenceAt SequenceConstruct "
-     "SequenceEmpty SequenceErase SequenceInsert SequenceLength SpaceToDepth SplitToSequence "
-     "StringConcat StringNormalizer StringSplit Tile Transpose Trilu Unique Where Xor"},
+     "SequenceEmpty SequenceErase SequenceInsert SequenceLength SpaceToDepth SplitToSequence StringConcat "
+     "StringNormalizer StringSplit Tile Transpose Trilu Unique Where Xor com.microsoft::AllReduce "
+     "com.microsoft::AllGather com.microsoft::AllToAll com.microsoft::NcclAllReduce "
+     "com.microsoft::NcclAllGather com.microsoft::NcclReduceScatter"},
     {kElementwise, none(), "Constant", !kIsView, StateKind::kConstant},
     {kElementwise, none(), "Dropout Expand Flatten Identity Reshape Split Squeeze Unsqueeze", kIsView},
     {kGather, none(), "Gather GatherElements GatherND Shape Size TensorScatter"},
@@ -358,8 +360,7 @@ constexpr OpKindRow kTensorFlow[] = {
     {kElementwise, each_output(3),
      "SigmoidGrad TanhGrad RsqrtGrad EluGrad SeluGrad SoftsignGrad RandomUniform TruncatedNormal "
      "RandomStandardNormal InvGrad ReciprocalGrad StatelessRandomUniform StatelessRandomUniformV2 "
-     "StatelessRandomNormal StatelessRandomNormalV2 StatelessTruncatedNormal "
-     "StatelessTruncatedNormalV2"},
+     "StatelessRandomNormal StatelessRandomNormalV2 StatelessTruncatedNormal StatelessTruncatedNormalV2"},
     {kElementwise, each_output(4), "Exp Log Log1p Pow Sin Cos Sigmoid Elu Selu Expm1"},
     {kElementwise, each_output(5), "Tanh Softplus SoftplusGrad Xlogy Xlog1py Tan Sinh Cosh"},
     {kReduce, each_output(5), "Softmax LogSoftmax"},
@@ -385,17 +386,16 @@ constexpr OpKindRow kTensorFlow[] = {
     {kElementwise, each_input(14), "ApplyCenteredRMSProp ResourceApplyCenteredRMSProp"},
     {kNorm, each_input(16), "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3"},
     {kElementwise, none(),
-     "Pack Unpack Concat ConcatV2 ConcatOffset Split SplitV StridedSliceGrad ResourceGatherNd "
-     "ScatterNd ResourceScatterUpdate TensorScatterUpdate Transpose Tile Fill OnesLike Pad PadV2 "
-     "MirrorPad MirrorPadGrad Reverse ReverseV2 ReverseSequence Roll Select SelectV2 Where OneHot "
-     "Range LinSpace BroadcastTo Cast Assign AssignVariableOp Snapshot CheckNumerics "
-     "ParallelDynamicStitch DynamicPartition MatrixBandPart MatrixDiagV3 MatrixDiagPartV3 Diag "
-     "DiagPart MatrixSetDiagV3 SpaceToDepth DepthToSpace SpaceToBatchND BatchToSpaceND "
-     "ExtractImagePatches TopK TopKV2 Unique UniqueV2 UniqueWithCounts InvertPermutation Print "
-     "PrintV2 Assert FakeParam TemporaryVariable DestroyTemporaryVariable FakeQuantWithMinMaxVars "
-     "FakeQuantWithMinMaxArgs ResizeNearestNeighbor ResizeNearestNeighborGrad MaxPoolGradGrad "
-     "NonMaxSuppressionV3 DecodeJpeg _Arg _Retval _Send _Recv _HostSend _HostRecv DeepCopy Copy "
-     "CopyHost ShuffleDataset"},
+     "Pack Unpack Concat ConcatV2 ConcatOffset Split SplitV StridedSliceGrad ResourceGatherNd ScatterNd "
+     "ResourceScatterUpdate TensorScatterUpdate Transpose Tile Fill OnesLike Pad PadV2 MirrorPad "
+     "MirrorPadGrad Reverse ReverseV2 ReverseSequence Roll Select SelectV2 Where OneHot Range LinSpace "
+     "BroadcastTo Cast Assign AssignVariableOp Snapshot CheckNumerics ParallelDynamicStitch "
+     "DynamicPartition MatrixBandPart MatrixDiagV3 MatrixDiagPartV3 Diag DiagPart MatrixSetDiagV3 "
+     "SpaceToDepth DepthToSpace SpaceToBatchND BatchToSpaceND ExtractImagePatches TopK TopKV2 Unique "
+     "UniqueV2 UniqueWithCounts InvertPermutation Print PrintV2 Assert FakeParam TemporaryVariable "
+     "DestroyTemporaryVariable FakeQuantWithMinMaxVars FakeQuantWithMinMaxArgs ResizeNearestNeighbor "
+     "ResizeNearestNeighborGrad MaxPoolGradGrad NonMaxSuppressionV3 DecodeJpeg _Arg _Retval _Send _Recv "
+     "_HostSend _HostRecv DeepCopy Copy CopyHost ShuffleDataset"},
     {kGather, none(),
      "Slice StridedSlice Gather GatherV2 GatherNd ResourceGather ScatterUpdate ZerosLike "
      "DynamicStitch"},
@@ -482,15 +482,15 @@ constexpr OpKindRow kHlo[] = {
     {kElementwise, none(), "parameter", !kIsView, StateKind::kInput},
     {kElementwise, none(), "constant", !kIsView, StateKind::kConstant},
     {kElementwise, none(),
-     "tuple get-tuple-element transpose broadcast copy convert slice dynamic-slice "
-     "dynamic-update-slice concatenate pad reverse gather iota select compare and or not xor sign "
-     "shift-left shift-right-logical shift-right-arithmetic popcnt count-leading-zeros sort "
-     "after-all token all-gather all-to-all collective-permute collective-broadcast partition-id "
-     "replica-id send recv send-done recv-done infeed outfeed domain copy-start copy-done "
-     "all-gather-start all-gather-done all-reduce-done collective-permute-start "
-     "collective-permute-done async-update async-done rng-bit-generator rng-get-and-update-state "
-     "is-finite real imag complex dynamic-reshape set-dimension-size get-dimension-size "
-     "reduce-precision stochastic-convert topk ragged-all-to-all custom-call:Sharding "
+     "tuple get-tuple-element transpose broadcast copy convert slice dynamic-slice dynamic-update-slice "
+     "concatenate pad reverse gather iota select compare and or not xor sign shift-left "
+     "shift-right-logical shift-right-arithmetic popcnt count-leading-zeros sort after-all token "
+     "all-gather all-to-all collective-permute collective-broadcast partition-id replica-id send recv "
+     "send-done recv-done infeed outfeed domain copy-start copy-done all-gather-start all-gather-done "
+     "all-reduce-done reduce-scatter-start reduce-scatter-done all-to-all-start all-to-all-done "
+     "collective-permute-start collective-permute-done async-update async-done rng-bit-generator "
+     "rng-get-and-update-state is-finite real imag complex dynamic-reshape set-dimension-size "
+     "get-dimension-size reduce-precision stochastic-convert topk ragged-all-to-all custom-call:Sharding "
      "custom-call:SPMDFullToShardShape custom-call:SPMDShardToFullShape "
      "custom-call:AwsNeuronTransferWithStaticRing custom-call:TopK custom-call:__gpu$TopK "
      "custom-call:__cub$DeviceRadixSort custom-call:__cudnn$convReorderFilter "

@@ -59,6 +59,7 @@ enum class Formula : std::uint8_t {
   kLocalResponse,  ///< LRN: size + 5 per element of the output.
   kResize,         ///< 1 per element of the output, 8 with interpolation.
 
+  // Products, convolutions and attention: up to kSharedProducts, but for kGatheredSum (role_of_type).
   kMatrixProduct,             ///< [m, k] [k, n]: 2 m k n.
   kMatrixProductPlus,         ///< kMatrixProduct and a bias.
   kBatchProduct,              ///< [b, m, k] [b, k, n]: 2 b m k n.

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 NEVER = 1 << 100
 STATE = ("Parameter", "Buffer", "OptimizerState", "Input", "Constant")
-BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1}
+BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1, "f8": 1}
 CLASSES = ("state", "view", "matmul", "conv", "conv_grouped", "norm", "reduce", "gather", "elementwise")
 RATES = ("launch_us", "peak_gflops", "matrix_peak_gflops", "bandwidth_gbs", "bandwidth_efficiency")
 

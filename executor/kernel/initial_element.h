@@ -89,6 +89,7 @@ void visit_elements(const InitialFill& fill, Visit visit) {
     case DType::kU8:
     case DType::kBool:
     case DType::kF16:
+    case DType::kF8:
       return visit(BitElement{fill});
   }
 }

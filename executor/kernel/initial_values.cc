@@ -71,8 +71,8 @@ InitialFill InitialValues::fill_of(BufferId buffer) const {
   const OpId op = lowered_.owner(buffer);
   const TensorId tensor = lowered_.tensor(buffer);
   const DType dtype = graph.dtype(tensor);
-  // No kernel computes with f16, so zeros suffice.
-  if (tensor != graph.output(op, 0) || dtype == DType::kF16)
+  // No kernel computes with f16 or f8, so zeros suffice.
+  if (tensor != graph.output(op, 0) || dtype == DType::kF16 || dtype == DType::kF8)
     return {.zeros = true, .elements = graph.bytes(tensor)};
   InitialFill fill{.dtype = dtype,
                    .zeros = false,

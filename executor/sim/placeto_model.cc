@@ -43,7 +43,7 @@ std::unique_ptr<Executor> make_placeto_model(const OpGraph& graph, const DeviceS
   std::vector<double> costs;
   std::vector<std::size_t> rows;
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    const std::vector<double> row = exact_costs_us(graph, devices[static_cast<DeviceId>(d)].profile);
+    const std::vector<double> row = exact_costs_us(graph, devices, static_cast<DeviceId>(d));
     costs.insert(costs.end(), row.begin(), row.end());
     rows.push_back(d);
   }

@@ -65,7 +65,7 @@ GraphFormat recognise_format(std::span<const std::byte> bytes, std::string_view 
 struct ReadOptions {
   std::optional<GraphFormat> format = {};  ///< Format; recognised if not set.
   OpenDims dims = {};
-  /// What products and convolutions of float32 use, whatever the file says: meta.float32 of the graph.
+  /// What products and convolutions of float32 use, whatever the file states: meta.float32 of the graph.
   std::optional<Float32> float32 = {};
 };
 

@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 import emplace.actor as ea
 
 RATE, BANDWIDTH, LAUNCH = 1e12, 8e9, 5e-6  # Flop/s of a device, bytes/s of a link, seconds per op.
-BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1}
+BYTES = {
+    **{"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "f8": 1},
+    **{"i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1},
+}
 
 
 class CostModel(ea.Executor):

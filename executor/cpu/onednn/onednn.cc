@@ -133,6 +133,8 @@ dnnl::memory::data_type data_type(DType dtype) {
       return Type::u8;
     case DType::kF64:
       throw dnnl::error{dnnl_unimplemented, "dtype f64 is not supported"};
+    case DType::kF8:
+      throw dnnl::error{dnnl_unimplemented, "dtype f8 is not supported"};
     default:
       throw dnnl::error{dnnl_unimplemented, "64-bit integers are not supported"};
   }

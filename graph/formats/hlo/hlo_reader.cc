@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -143,6 +144,7 @@ class HloReader {
     if (op.type == "Parameter" || op.type == "Buffer" || op.type == "OptimizerState")
       op.param_bytes = bytes_of(op.outputs);
     training_ = training_ || op.phase == Phase::kBackward;
+    if (const std::int64_t size = hlo_group_size(one, text_.header); size > 0) group_sizes_[op.name] = size;
     std::vector<EdgeSpec> made;
     for (std::uint32_t k = 0; k < op.outputs.size(); ++k)
       made.push_back({static_cast<std::uint32_t>(ops_.size()), k});
@@ -178,6 +180,7 @@ class HloReader {
     if (work_.loops_once() > 0)
       meta["notes"] = nlohmann::json::array(
           {fmt::format("{} loops of unknown length count as one iteration each", work_.loops_once())});
+    if (!group_sizes_.empty()) meta["group_sizes"] = group_sizes_;
     if (!uncounted_.empty()) meta["uncounted"] = uncounted_;
     return meta;
   }
@@ -190,6 +193,7 @@ class HloReader {
   std::size_t line_ = 0, leaves_ = 0;
   bool training_ = false;
   std::set<std::int64_t> aliased_;
+  std::map<std::string, std::int64_t> group_sizes_;  // Devices that take part in each collective.
   std::set<std::string> uncounted_;  // Types of ops with work that no rule counts, inside a body too.
   std::unordered_map<std::string_view, std::vector<EdgeSpec>> values_;
   std::vector<OpSpec> ops_;

@@ -7,9 +7,11 @@
 #include <cctype>
 #include <charconv>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/text/nesting.h"
+#include "graph/capped.h"
 #include "graph/formats/reading/file_parts.h"
 
 namespace emplace {
@@ -81,8 +83,9 @@ std::optional<TensorSpec> element(std::string_view type) {
   for (const auto& [name, dtype] : kKnown)
     if (name == type) return TensorSpec{dtype, {}};
   if (type == "c128") return TensorSpec{DType::kF64, {2}};
-  if (type.starts_with("f8") || type.starts_with("f4") || type == "s4" || type == "u4" || type == "s2" ||
-      type == "u2" || type == "s1" || type == "u1")
+  if (type.starts_with("f8")) return TensorSpec{DType::kF8, {}};
+  if (type.starts_with("f4") || type == "s4" || type == "u4" || type == "s2" || type == "u2" ||
+      type == "s1" || type == "u1")
     return TensorSpec{DType::kI8, {}};
   if (const auto dtype = parse_dtype(type)) return TensorSpec{*dtype, {}};
   return std::nullopt;
@@ -285,6 +288,25 @@ std::vector<std::int64_t> hlo_numbers(std::string_view list) {
     at = error == std::errc{} ? static_cast<std::size_t>(end - list.data()) : at + 1;
   }
   return numbers;
+}
+
+std::int64_t hlo_group_size(const HloInstruction& one, std::string_view header) {
+  const auto pairs = hlo_numbers(one.attribute("source_target_pairs"));
+  if (!pairs.empty())
+    return static_cast<std::int64_t>(std::set<std::int64_t>{pairs.begin(), pairs.end()}.size());
+  const std::string_view groups = one.attribute("replica_groups");
+  if (groups.empty()) return 0;
+  const auto first = hlo_numbers(groups.substr(0, groups.find(groups.front() == '[' ? ']' : '}')));
+  // "{{0,1},{2,3}}" lists groups, "[2,4]<=[8]" states how many there are and their size.
+  if (!first.empty()) return groups.front() == '[' ? first.back() : static_cast<std::int64_t>(first.size());
+  std::int64_t all = 1;
+  for (const std::string_view key : {"replica_count=", "num_partitions="}) {
+    const std::size_t at = header.find(key);
+    if (at == std::string_view::npos) continue;
+    const auto count = hlo_numbers(header.substr(at + key.size(), header.find(',', at) - at - key.size()));
+    if (!count.empty()) all = capped::times(all, count[0]);
+  }
+  return all > 1 ? all : 0;
 }
 
 std::vector<std::string_view> hlo_names(std::string_view list) {

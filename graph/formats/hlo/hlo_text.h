@@ -51,6 +51,11 @@ std::vector<std::int64_t> hlo_numbers(std::string_view list);
 /// Parses names in "{%a, %b}" or "%a", without "%".
 std::vector<std::string_view> hlo_names(std::string_view list);
 
+/// Returns how many devices take part in a collective: those of its first group of replicas; of all of them,
+/// if it names no group, the number in the module's header; of a permutation, those that its pairs name. 0:
+/// it is no collective, or the text has no number.
+std::int64_t hlo_group_size(const HloInstruction& one, std::string_view header);
+
 /// Unknown element types are read as known ones of the same width. `where` names the input in errors. Errors
 /// (kInvalid, with the line): no HloModule; a malformed line; a shape of unknown type or size; a duplicate
 /// name in a computation; an unclosed bracket or quote; shapes nested 64 deep. Any thread.

@@ -40,9 +40,9 @@ Element element_of(int type) {
       {Proto::INT32, {DType::kI32, 32}},      {Proto::UINT32, {DType::kI32, 32}},
       {Proto::INT16, {DType::kI16, 16}},      {Proto::UINT16, {DType::kI16, 16}},
       {Proto::INT8, {DType::kI8, 8}},         {Proto::UINT8, {DType::kU8, 8}},
-      {Proto::FLOAT8E4M3FN, {DType::kU8, 8}}, {Proto::FLOAT8E4M3FNUZ, {DType::kU8, 8}},
-      {Proto::FLOAT8E5M2, {DType::kU8, 8}},   {Proto::FLOAT8E5M2FNUZ, {DType::kU8, 8}},
-      {Proto::FLOAT8E8M0, {DType::kU8, 8}},   {Proto::STRING, {DType::kU8, 8}},
+      {Proto::FLOAT8E4M3FN, {DType::kF8, 8}}, {Proto::FLOAT8E4M3FNUZ, {DType::kF8, 8}},
+      {Proto::FLOAT8E5M2, {DType::kF8, 8}},   {Proto::FLOAT8E5M2FNUZ, {DType::kF8, 8}},
+      {Proto::FLOAT8E8M0, {DType::kF8, 8}},   {Proto::STRING, {DType::kU8, 8}},
       {Proto::BOOL, {DType::kBool, 8}},       {Proto::FLOAT6E2M3, {DType::kU8, 6}},
       {Proto::FLOAT6E3M2, {DType::kU8, 6}},   {Proto::UINT4, {DType::kU8, 4}},
       {Proto::INT4, {DType::kU8, 4}},         {Proto::FLOAT4E2M1, {DType::kU8, 4}},
@@ -92,10 +92,7 @@ void find_reads(const onnx::GraphProto& body, std::vector<std::string>& reads) {
   for (const auto& output : body.output()) read(output.name());
 }
 
-bool is_floating_element(int element) {
-  return is_floating(element_of(element).dtype) ||
-         (element >= Proto::FLOAT8E4M3FN && element <= Proto::FLOAT8E5M2FNUZ);
-}
+bool is_floating_element(int element) { return is_floating(element_of(element).dtype); }
 
 std::optional<TensorSpec> spec_of(const Value& value) {
   const Element element = element_of(value.opaque ? int{onnx::TensorProto::UINT8} : value.element);

@@ -34,7 +34,8 @@ inline std::string name_of_file(std::string_view path, std::initializer_list<std
 }
 
 inline bool is_floating(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16;
+  return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16 ||
+         dtype == DType::kF8;
 }
 
 /// The bytes of tensors; 0 if they are too large or negative, which OpGraphBuilder rejects.

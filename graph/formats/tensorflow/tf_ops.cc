@@ -71,13 +71,14 @@ std::optional<DType> dtype_of(int data_type) {
   if (data_type > 100) data_type -= 100;  // Reference types are offset by 100.
   // Complex numbers and text are mapped to a type of the same size.
   static const std::unordered_map<int, DType> kTypes{
-      {DT_FLOAT, DType::kF32},  {DT_DOUBLE, DType::kF64},    {DT_COMPLEX64, DType::kF64},
-      {DT_HALF, DType::kF16},   {DT_BFLOAT16, DType::kBF16}, {DT_INT64, DType::kI64},
-      {DT_UINT64, DType::kI64}, {DT_INT32, DType::kI32},     {DT_UINT32, DType::kI32},
-      {DT_QINT32, DType::kI32}, {DT_INT16, DType::kI16},     {DT_UINT16, DType::kI16},
-      {DT_QINT16, DType::kI16}, {DT_QUINT16, DType::kI16},   {DT_INT8, DType::kI8},
-      {DT_QINT8, DType::kI8},   {DT_UINT8, DType::kU8},      {DT_QUINT8, DType::kU8},
-      {DT_STRING, DType::kU8},  {DT_BOOL, DType::kBool}};
+      {DT_FLOAT, DType::kF32},       {DT_DOUBLE, DType::kF64},    {DT_COMPLEX64, DType::kF64},
+      {DT_HALF, DType::kF16},        {DT_BFLOAT16, DType::kBF16}, {DT_INT64, DType::kI64},
+      {DT_UINT64, DType::kI64},      {DT_INT32, DType::kI32},     {DT_UINT32, DType::kI32},
+      {DT_QINT32, DType::kI32},      {DT_INT16, DType::kI16},     {DT_UINT16, DType::kI16},
+      {DT_QINT16, DType::kI16},      {DT_QUINT16, DType::kI16},   {DT_INT8, DType::kI8},
+      {DT_QINT8, DType::kI8},        {DT_UINT8, DType::kU8},      {DT_QUINT8, DType::kU8},
+      {DT_STRING, DType::kU8},       {DT_BOOL, DType::kBool},     {DT_FLOAT8_E5M2, DType::kF8},
+      {DT_FLOAT8_E4M3FN, DType::kF8}};
   const auto it = kTypes.find(data_type);
   return it == kTypes.end() ? std::nullopt : std::optional{it->second};
 }

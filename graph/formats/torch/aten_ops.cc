@@ -297,11 +297,11 @@ Result<DType> aten_dtype(std::string_view name) {
                                                                            {"u64", DType::kI64},
                                                                            {"c32", DType::kF32},
                                                                            {"c64", DType::kF64},
-                                                                           {"f8e4m3fn", DType::kI8},
-                                                                           {"f8e5m2", DType::kI8},
-                                                                           {"f8e4m3fnuz", DType::kI8},
-                                                                           {"f8e5m2fnuz", DType::kI8},
-                                                                           {"f8e8m0fnu", DType::kI8},
+                                                                           {"f8e4m3fn", DType::kF8},
+                                                                           {"f8e5m2", DType::kF8},
+                                                                           {"f8e4m3fnuz", DType::kF8},
+                                                                           {"f8e5m2fnuz", DType::kF8},
+                                                                           {"f8e8m0fnu", DType::kF8},
                                                                            {"f4e2m1fn_x2", DType::kI8}}};
   for (const auto& [known, dtype] : kAs)
     if (known == name) return dtype;

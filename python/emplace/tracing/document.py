@@ -29,6 +29,10 @@ _DTYPES = {
     torch.uint8: "u8",
     torch.bool: "bool",
 }
+#: Releases differ in the formats of eight bits that they have.
+for _name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"):
+    if hasattr(torch, _name):
+        _DTYPES[getattr(torch, _name)] = "f8"
 _KINDS = {"parameter": "Parameter", "buffer": "Buffer", "optimizer": "OptimizerState", "input": "Input"}
 _FREE = {"detach", "alias", "lift_fresh", "lift"}
 _PLACEMENT_ATTRIBUTES = (

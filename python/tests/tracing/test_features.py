@@ -15,6 +15,8 @@ from torch.utils.checkpoint import checkpoint
 
 import emplace as em
 from emplace.errors import EmplaceError
+from emplace.tracing.document import describe
+from emplace.tracing.values import TensorInfo
 
 
 def sgd(parameters: Any) -> torch.optim.Optimizer:
@@ -304,3 +306,12 @@ def test_work_is_counted_by_the_table() -> None:
     products = 2 * 20 * 4 * 128 * (16 + 32 + 32 + 32)
     assert sum(op["flops"] for op in made["ops"]) == pytest.approx(products, rel=0.15)
     assert "uncounted" not in made["meta"]
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
+def test_floats_of_eight_bits_have_a_type_of_their_own(name: str) -> None:
+    dtype = getattr(torch, name, None)
+    if dtype is None:
+        pytest.skip(f"this torch has no {name}")
+    info = TensorInfo((4, 8), (8, 1), dtype, torch.device("cpu"))
+    assert describe(info) == {"dtype": "f8", "shape": [4, 8]}

@@ -79,6 +79,7 @@ void put(DType dtype, std::byte* at, double value) {
     case DType::kBool:
       return put_as<std::uint8_t>(at, value != 0 ? 1 : 0);
     case DType::kF16:
+    case DType::kF8:
       break;
   }
   FAIL() << "no values of " << dtype_name(dtype);
@@ -107,6 +108,7 @@ double get(DType dtype, const std::byte* at) {
     case DType::kBool:
       return get_as<std::uint8_t>(at);
     case DType::kF16:
+    case DType::kF8:
       break;
   }
   ADD_FAILURE() << "no values of " << dtype_name(dtype);

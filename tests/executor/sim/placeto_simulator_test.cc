@@ -60,8 +60,7 @@ TEST(PlacetoSimulator, EqualsTheModelOfItsJudgeBitForBitAndHasNoMemory) {
   const DeviceSet devices = testing::sample_devices(2, true, 1'000);
   std::vector<double> costs;
   for (std::uint32_t d = 0; d < 3; ++d)
-    for (const double us : exact_costs_us(graph, devices[static_cast<DeviceId>(d)].profile))
-      costs.push_back(us);
+    for (const double us : exact_costs_us(graph, devices, static_cast<DeviceId>(d))) costs.push_back(us);
   PlacetoSimulator own{graph, costs, {0, 1, 2}};
   Judge judge;
   judge.placeto = true;
