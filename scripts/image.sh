@@ -56,6 +56,8 @@ for program in emplace emplace-exec-cpu emplace-exec-fake emplace-exec-cuda; do
   programs+=("$build/$program")
 done
 cp -r configs "$work/files/usr/share/emplace/configs"
+install -D -m 644 placement/costs/third_party/copyright "$work/files/usr/share/doc/emplace/copyright"
+install -D -m 644 graph/formats/onnx/third_party/onnx/LICENSE "$work/files/usr/share/doc/emplace/copyright.onnx"
 mkdir -p "$work/files/var/lib/emplace"
 
 # Packages of the libraries: those that the programs are linked with, and those that they open by name. CUDA's belong to

@@ -4,7 +4,8 @@
     usage: scripts/wheel_notices.py WHEEL            writes emplace/THIRD_PARTY_NOTICES, and its line in RECORD
            scripts/wheel_notices.py --check WHEEL    fails, with the names, where a library in it has no notice
 
-Licences are those of the Debian packages that the files come from (/usr/share/doc/PACKAGE/copyright).
+Licences are those of the Debian packages that the files come from (/usr/share/doc/PACKAGE/copyright), and of files of this
+repository that others wrote or measured.
 """
 
 import base64
@@ -21,6 +22,11 @@ NOTICES = "emplace/THIRD_PARTY_NOTICES"
 COMPILED_IN = ["cppzmq-dev", "libboost-dev", "libcli11-dev", "libeigen3-dev", "libfmt-dev", "libjs-dygraphs",
                "libmsgpack-cxx-dev", "libspdlog-dev", "libsqlitecpp-dev", "libtomlplusplus-dev", "libxxhash-dev",
                "nlohmann-json3-dev"]
+# Of this repository: what is compiled in, its source, and the file with its notice.
+IN_REPOSITORY = [("tables of costs, fitted to measurements", "pypi.org/project/aiconfigurator-core, github.com/sitar-lab/NeuSight, "
+                  "github.com/VIA-Research/vTrain", "placement/costs/third_party/copyright"),
+                 ("onnx.proto 1.23.2", "https://github.com/onnx/onnx", "graph/formats/onnx/third_party/onnx/LICENSE")]
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Licences that Debian's copyright files name without their text.
 FULL_TEXTS = {"libscotch-7.0": "/usr/share/doc/libscotch-dev/CeCILL-C_V1-en.txt.gz"}
 CUDA = """CUDA runtime (libcudart_static), NVIDIA
@@ -77,6 +83,14 @@ def notice(package):
             "source": f"https://sources.debian.org/src/{source}/{source_version}/"}
 
 
+def notice_in_repository(name, source, path):
+    """As notice(), of something in this repository."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        text = file.read().strip()
+    licences = sorted(set(re.findall(r"^License: *(\S.*)$", text, re.M))) or ["see its text"]
+    return {"package": name, "version": "", "licences": "; ".join(licences), "text": text, "source": source}
+
+
 def notices_of(wheel):
     known = [line.split("=> ")[1] for line in output_of("ldconfig", "-p").splitlines() if "=> " in line]
     files = {}
@@ -86,9 +100,10 @@ def notices_of(wheel):
              "Each library lies in the wheel as Debian built it, without debug symbols; its source is at the address",
              "beside it. The libraries are separate files, which may be replaced by other versions of the same interface.\n"]
     shipped = [(notice(package), names) for package, names in sorted(files.items())]
-    compiled = [(notice(package), ["compiled into the programs"]) for package in COMPILED_IN]
+    texts = [*map(notice, COMPILED_IN), *(notice_in_repository(*one) for one in IN_REPOSITORY)]
+    compiled = [(about, ["compiled into the programs"]) for about in texts]
     for about, names in shipped + compiled:
-        parts += [f"{about['package']} {about['version']}", f"  files     {', '.join(names)}",
+        parts += [f"{about['package']} {about['version']}".strip(), f"  files     {', '.join(names)}",
                   f"  licences  {about['licences']}", f"  source    {about['source']}", ""]
     cuda = any(name.endswith("/emplace-exec-cuda") for name in wheel.namelist())
     if cuda:

@@ -38,6 +38,7 @@ labels = config["config"]["Labels"]
 assert labels["org.opencontainers.image.version"] == version, labels
 assert config["created"] == "2023-11-14T22:13:20Z", config["created"]
 PY
+grep -q aiconfigurator-core "$root/usr/share/doc/emplace/copyright" || fail "it lacks the notice of the fitted tables"
 times=$(find "$root" -newermt @1700000001 ! -type l | head -3)
 [ -z "$times" ] || fail "files are newer than SOURCE_DATE_EPOCH: $times"
 
