@@ -51,9 +51,10 @@ struct PrepareExecutor {
   double stop_ratio = 0;                  ///< TimingOptions::stop_ratio.
   bool capture = true;                    ///< TimingOptions::capture.
   bool tune = true;                       ///< TimingOptions::tune.
+  std::vector<std::string> link_names;    ///< [devices, devices] Link::name.
   EMPLACE_FIELDS(graph_sha256, graph, devices, link_bytes_per_s, link_latency_s, warmups, samples,
                  most_samples, statistic, seed, allow_synthetic, copies, corun, link_shaped, stop_ratio,
-                 capture, tune)
+                 capture, tune, link_names)
 };
 
 /// executor process -> parent: the graph is loaded and the self-test passed.

@@ -82,7 +82,7 @@ void SplitCosts::read_times(const OpGraph& graph, const DeviceSet& devices, doub
   time_ps_.resize(costs.num_rows() * n);
   for (std::size_t row = 0; row < costs.num_rows(); ++row) {
     const auto id = static_cast<DeviceId>(example[row]);
-    const std::vector<double> us = exact_costs_us(graph, devices[id].profile);
+    const std::vector<double> us = exact_costs_us(graph, devices, id);
     for (std::size_t op = 0; op < n; ++op) time_ps_[row * n + op] = picoseconds(us[op], most_ps);
   }
 }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text/words.h"
 #include "base/units.h"
@@ -45,6 +46,13 @@ std::string lay_out(const std::vector<Cells>& table) {
 
 }  // namespace
 
+std::string step_text(double step_time_s, const std::optional<StepCosts>& costs) {
+  const std::string text = format_seconds(step_time_s);
+  if (!costs || costs->version == CostVersion::k1) return text;
+  const long percent = std::lround(100 * costs->error);
+  return percent == 0 ? text : fmt::format("{} ± {} %", text, percent);
+}
+
 std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s,
                          const std::vector<std::string>& device_names, const std::string& value) {
   // Measured and simulated times are not compared with each other, nor measured times with a bound of the
@@ -74,7 +82,7 @@ std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s
       cells.push_back(printable(row.note, 80));
     } else {
       const Measurement& m = row.measurement;
-      cells.push_back(m.valid ? format_seconds(m.step_time_s) : "does not fit");
+      cells.push_back(m.valid ? step_text(m.step_time_s, row.costs) : "does not fit");
       cells.push_back(!m.valid ? "+" + format_bytes(m.bytes_over)
                       : lower_bound_s > 0 && !row.transforms_graph && !is_measured(row)
                           ? percent(m.step_time_s / lower_bound_s - 1)

@@ -2,10 +2,13 @@
 /// The comparison table for terminals.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "placement/machine/cost_trust.h"
 #include "placement/measurement.h"
+#include "placement/placement.h"
 
 namespace emplace {
 
@@ -21,7 +24,15 @@ struct TableRow {
   bool transforms_graph = false;
   /// 95th percentile of its step time under noise [s]; 0: not simulated. A column shows it if a row has it.
   double p95_s = 0;
+  Placement placement;             ///< Empty if the method has none of the graph's own ops.
+  std::optional<StepCosts> costs;  ///< The costs of a simulated step.
+  /// The error of its difference to the fastest row, as a share of the step time; 0: they share all costs.
+  double difference_error = 0;
 };
+
+/// "1.28 s ± 9 %": a step time with the error of its costs; without it if there is none, or of version 1,
+/// whose machines were not measured.
+std::string step_text(double step_time_s, const std::optional<StepCosts>& costs);
 
 /// Renders rows in the given order and marks the fastest valid one. If some rows were measured, only those
 /// are compared, and a column shows the label. Gap: step time / bound − 1. Lines end in '\n'; no control

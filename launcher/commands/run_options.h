@@ -45,7 +45,7 @@ struct RunOptions {
                 "the config)")
         .option("--reserve", reserve,
                 "Memory kept free per device, e.g. 10% or 2GiB (default: input.reserve of the config)")
-        .option("--costs", costs,
+        .option("--cost-version", costs,
                 "Cost version of a machine that is no file, 1 or 2 (default: input.costs of the config)")
         .option("--float32", float32,
                 "What products and convolutions of float32 tensors use: ieee or tf32 (default: input.float32 "
@@ -76,7 +76,7 @@ struct RunOptions {
     }
     if (!costs.empty()) {
       const auto known = parse_word<CostVersion>(costs);
-      if (!known) return invalid("--costs", known.error().context);
+      if (!known) return invalid("--cost-version", known.error().context);
       request.settings.push_back("input.costs=" + costs);
     }
     if (!float32.empty()) {

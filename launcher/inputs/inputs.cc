@@ -11,6 +11,7 @@
 #include "graph/formats/graph_file.h"
 #include "launcher/inputs/this_machine.h"
 #include "placement/bounds/feasibility.h"
+#include "placement/machine/arithmetic_notes.h"
 #include "placement/machine/device_file.h"
 #include "placement/machine/machine_text.h"
 #include "placement/partitioning_machine.h"
@@ -49,7 +50,7 @@ Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading)
 
 Result<CostVersion> InputOptions::cost_version() const {
   auto version = parse_word<CostVersion>(costs);
-  if (!version) return invalid("--costs", version.error().context);
+  if (!version) return invalid("--cost-version", version.error().context);
   return version;
 }
 
@@ -141,6 +142,7 @@ Result<Inputs> open_inputs(const InputOptions& options) {
   if (!constraints) return invalid(printable(options.graph), constraints.error().context);
   if (std::string note = timing_note(graph, *devices, *constraints); !note.empty())
     notes.push_back(std::move(note));
+  for (std::string& note : arithmetic_notes(graph, *devices)) notes.push_back(std::move(note));
   return Inputs{std::move(graph), *std::move(devices), std::move(rules), *std::move(constraints), judge,
                 workload,         std::move(machine),  std::move(notes)};
 }

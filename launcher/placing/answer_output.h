@@ -9,6 +9,7 @@
 #include "launcher/placing/placement_output.h"
 #include "launcher/terminal/json_text.h"
 #include "placement/bounds/lower_bound.h"
+#include "placement/machine/cost_trust.h"
 #include "solver/answer.h"
 #include "solver/request.h"
 
@@ -23,6 +24,7 @@ struct AnswerFacts {
   const PlacementOutput& output;
   double wall_s = 0;  ///< Time that it took [s].
   bool slower_than_single = false;
+  std::optional<StepCosts> costs;                     ///< Of the answer, if it is a simulated step.
   std::optional<JitteredSteps> steps, fastest_steps;  ///< Noisy steps, of the answer and of its `fastest`.
 };
 

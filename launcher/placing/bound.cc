@@ -3,14 +3,28 @@
 
 #include "base/file.h"
 #include "base/units.h"
+#include "launcher/inputs/costs_json.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
+#include "launcher/placing/results.h"
 #include "launcher/terminal/json_text.h"
 #include "placement/bounds/certificate.h"
 #include "placement/bounds/lower_bound.h"
+#include "placement/machine/cost_model.h"
 
 namespace emplace::launcher {
 namespace {
+
+/// Each op on the device where it takes least, whether that fits or not.
+Placement cheapest_placement(const Inputs& inputs) {
+  const CostTable costs{inputs.graph, inputs.devices};
+  Placement placement(inputs.graph.num_ops());
+  for (std::uint32_t i = 0; i < placement.size(); ++i)
+    for (std::size_t d = 1; d < inputs.devices.size(); ++d)
+      if (costs.ns(static_cast<DeviceId>(d), OpId{i}) < costs.ns(placement[i], OpId{i}))
+        placement[i] = static_cast<DeviceId>(d);
+  return placement;
+}
 
 class Bound final : public Command {
  public:
@@ -33,11 +47,13 @@ class Bound final : public Command {
       EMPLACE_TRY(write_file(certificate_, certificate_text(inputs.graph, inputs.devices, inputs.constraints,
                                                             inputs.judge.objective)));
     if (console.json()) {
-      const Json json{{"graph", inputs.graph.name()},
-                      {"objective", word_of(inputs.judge.objective)},
-                      {"lower_bound_s", bound.seconds},
-                      {"bound", word_of(bound.proof)},
-                      {"objective_value", inputs.in_file_unit(bound.seconds)}};
+      Json json{{"graph", inputs.graph.name()},
+                {"objective", word_of(inputs.judge.objective)},
+                {"lower_bound_s", bound.seconds},
+                {"bound", word_of(bound.proof)},
+                {"objective_value", inputs.in_file_unit(bound.seconds)}};
+      // A bound has no placement: its costs are those of each op where it takes least.
+      if (const auto costs = costs_of(inputs, cheapest_placement(inputs))) json["costs"] = costs_json(*costs);
       console.print(json_text(json));
     } else {
       console.print("no " + std::string{word_of(inputs.judge.objective)} + " is below " +

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "launcher/inputs/costs_json.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/jitter_options.h"
@@ -165,6 +166,26 @@ const TableRow* fastest(const std::vector<TableRow>& rows) {
   return best;
 }
 
+/// Fills in the costs of all rows, and the errors of their differences to the fastest one.
+void add_costs(std::vector<TableRow>& rows, const Inputs& inputs) {
+  if (inputs.judge.objective != Objective::kStepTime) return;
+  const TableRow* const best = fastest(rows);
+  PlacementCosts costs{inputs.graph, inputs.devices};
+  for (TableRow& row : rows) {
+    if (row.placement.empty() || !row.found || !row.measurement.valid ||
+        row.measurement.label != MeasurementLabel::kSimulated)
+      continue;
+    row.costs = costs.of(row.placement);
+    if (best != nullptr && !best->placement.empty())
+      row.difference_error = costs.difference_error(best->placement, row.placement);
+  }
+}
+
+/// Whether a row is slower than the best one by more than the error of the costs in which they differ.
+bool differs(const TableRow& row, const TableRow& best) {
+  return row.measurement.step_time_s > best.measurement.step_time_s * (1 + row.difference_error);
+}
+
 /// Returns one method's row; kNoPlacement of the method becomes a note in it. Errors: all others.
 /// `noise` (null: none) simulates the noisy steps of its placement, unless that is in an order of its own.
 Result<TableRow> run_method(const Method& method, const Problem& problem, Executor& executor,
@@ -182,9 +203,9 @@ Result<TableRow> run_method(const Method& method, const Problem& problem, Execut
   row.measurement = std::move(found->measurement);
   row.evaluations = found->evaluations;
   row.transforms_graph = method.transforms_graph();
-  if (noise != nullptr && row.measurement.valid && !found->placement.empty() &&
-      method.name() != "auto+order") {
-    EMPLACE_TRY_ASSIGN(const auto steps, noise->measure_draws(found->placement, draws));
+  row.placement = std::move(found->placement);
+  if (noise != nullptr && row.measurement.valid && !row.placement.empty() && method.name() != "auto+order") {
+    EMPLACE_TRY_ASSIGN(const auto steps, noise->measure_draws(row.placement, draws));
     row.p95_s = steps.quantile(0.95);
   }
   row.note = row.measurement.valid ? joined(found->notes) : misfit(row.measurement, problem.devices);
@@ -203,6 +224,11 @@ Json Compare::as_json(const Inputs& inputs, double bound_s, const std::vector<Ta
     if (row.transforms_graph) method["transforms_graph"] = true;
     if (valid) method["objective_value"] = inputs.in_file_unit(row.measurement.step_time_s);
     if (row.p95_s > 0) method["p95_s"] = row.p95_s;
+    if (row.costs) {
+      method["costs"] = costs_json(*row.costs);
+      method["difference_error"] = row.difference_error;
+      method["differs_from_best"] = differs(row, *fastest(rows));
+    }
     method["peak_memory_bytes"] = row.measurement.peak_bytes;
     method["bytes_moved"] = row.measurement.bytes_moved;
     method["evaluations"] = row.evaluations;
@@ -224,7 +250,14 @@ std::string Compare::verdict(const std::vector<TableRow>& rows) {
     if (row.found && row.measurement.valid && !row.note.empty()) notes += row.method + ": " + row.note + "\n";
   const TableRow* best = fastest(rows);
   if (best == nullptr) return "no method found a feasible placement\n";
-  return notes + "best: " + best->method + ", " + format_seconds(best->measurement.step_time_s) + "\n";
+  std::vector<std::string> equal;
+  for (const TableRow& row : rows)
+    if (&row != best && row.costs && row.costs->version != CostVersion::k1 && !differs(row, *best))
+      equal.push_back(row.method);
+  return notes + "best: " + best->method + ", " + step_text(best->measurement.step_time_s, best->costs) +
+         "\n" +
+         (equal.empty() ? ""
+                        : "not distinguishable from it, by the error of the costs: " + joined(equal) + "\n");
 }
 
 Result<ExitStatus> Compare::run(Console& console) {
@@ -251,8 +284,9 @@ Result<ExitStatus> Compare::run(Console& console) {
   judge = inputs.judge;
   const auto model = make_model(inputs.graph, inputs.devices, judge);
   const double bound_s = bound_of(judge, inputs.graph, inputs.devices, inputs.constraints).seconds;
-  EMPLACE_TRY_ASSIGN(const auto rows, run_methods(methods.all(), *learned, request, inputs, *model, bound_s,
-                                                  clock, stop, console));
+  EMPLACE_TRY_ASSIGN(auto rows, run_methods(methods.all(), *learned, request, inputs, *model, bound_s, clock,
+                                            stop, console));
+  add_costs(rows, inputs);
   print(inputs, bound_s, rows, console);
   if (stop.received() != 0) return stopped_by(stop.received());
   const TableRow* best = fastest(rows);

@@ -1,6 +1,5 @@
 #include <fmt/core.h>
 
-#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "base/units.h"
 #include "executor/sim/simulator.h"
 #include "executor/timing.h"
+#include "launcher/inputs/costs_json.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/jitter_options.h"
@@ -20,7 +20,6 @@
 #include "launcher/placing/torch_options.h"
 #include "launcher/terminal/stop_signal.h"
 #include "placement/export/trace.h"
-#include "placement/machine/cost_model.h"
 #include "placement/schedule.h"
 
 namespace emplace::launcher {
@@ -68,8 +67,8 @@ class Evaluate final : public Command {
     std::optional<Verification> verified;
     std::vector<std::string> synthetic_types;
     std::vector<DeviceId> stand_ins;
-    std::vector<std::string> notes;             ///< Of the executor, already printed.
-    std::optional<double> measured_cost_share;  ///< Simulated steps: share of op time with measured costs.
+    std::vector<std::string> notes;  ///< Of the executor, already printed.
+    std::optional<StepCosts> costs;  ///< Of a simulated step.
     std::optional<JitteredSteps> jittered;
   };
   Result<Evaluated> simulate(const Inputs& inputs, const Placement& placement,
@@ -120,8 +119,7 @@ Result<Evaluate::Evaluated> Evaluate::simulate(const Inputs& inputs, const Place
   }
   const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
   EMPLACE_TRY(model->measure(placement, answer.measured));
-  if (inputs.judge.objective == Objective::kStepTime)
-    answer.measured_cost_share = measured_cost_share(inputs.graph, inputs.devices, placement);
+  answer.costs = costs_of(inputs, placement);
   if (jitter) {
     EMPLACE_TRY_ASSIGN(answer.jittered, jittered_steps(inputs, placement, {}, *jitter));
   }
@@ -159,7 +157,7 @@ void Evaluate::print(Console& console, const Evaluated& answer, const Inputs& in
     if (order != "issue") json["order"] = order;
     if (!is_simulated()) json["synthetic_types"] = answer.synthetic_types;
     if (!answer.notes.empty()) json["executor_notes"] = answer.notes;
-    if (answer.measured_cost_share) json["measured_cost_share"] = *answer.measured_cost_share;
+    if (answer.costs) json["costs"] = costs_json(*answer.costs);
     if (answer.jittered) json["jitter"] = jitter_json(*answer.jittered, *jitter);
     if (answer.verified) {
       json["verified"] = answer.verified->identical;
@@ -170,10 +168,7 @@ void Evaluate::print(Console& console, const Evaluated& answer, const Inputs& in
     }
     return console.print(json_text(json));
   }
-  std::string text = measured_text(answer.measured, inputs, answer.stand_ins);
-  if (answer.measured_cost_share)
-    text += fmt::format("costs      {} % of the time in ops was measured, the rest is estimated\n",
-                        std::lround(100 * *answer.measured_cost_share));
+  std::string text = measured_text(answer.measured, inputs, answer.stand_ins, answer.costs);
   if (answer.jittered) text += jitter_text(*answer.jittered, *jitter, answer.measured.step_time_s) + "\n";
   if (answer.verified) {
     text += fmt::format("verified   {}: {} tensors compared with a run on one device, {} skipped\n",

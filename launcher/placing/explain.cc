@@ -10,6 +10,8 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/sim/explanation.h"
+#include "launcher/inputs/costs_json.h"
+#include "launcher/placing/dear_ops.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/results.h"
@@ -33,6 +35,7 @@ struct Subject {
   const Explanation& explanation;
   /// The placement in issue order, if its file lists another one; else null.
   const Measurement* in_issue_order = nullptr;
+  StepCosts costs;
   bool by_op = false;
   std::size_t shown = 0;
 
@@ -141,7 +144,7 @@ std::string subject_text(const Subject& subject) {
     rows.push_back(std::move(row));
   }
   const CriticalChain& chain = explanation.chain;
-  std::string text = "step " + format_seconds(explanation.measured.step_time_s);
+  std::string text = "step " + step_text(explanation.measured.step_time_s, subject.costs);
   if (!explanation.measured.valid)
     text += ", which does not fit: " + misfit(explanation.measured, subject.setting.devices);
   if (subject.in_issue_order != nullptr) text += "\n" + order_text(subject);
@@ -207,7 +210,8 @@ Json subject_json(const Subject& subject) {
                      {"matched", subject.setting.rules.matched[r]}});
   Json json{{"graph", subject.setting.graph.name()},
             {"step_time_s", explanation.measured.step_time_s},
-            {"valid", explanation.measured.valid}};
+            {"valid", explanation.measured.valid},
+            {"costs", costs_json(subject.costs)}};
   if (!explanation.measured.valid) json["reason"] = misfit(explanation.measured, subject.setting.devices);
   json["order"] = subject.in_issue_order != nullptr ? "placement file" : "issue";
   json["peak_memory_bytes"] = explanation.measured.peak_bytes;
@@ -237,6 +241,9 @@ class Explain final : public Command {
         .non_empty("--devices,-d", inputs_.devices, kDevicesHelp)
         .option("--op", op_, "RE2 expression; explains each op whose name matches (default: each scope)")
         .option("--top", top_, "Number of ops or scopes to explain, most important first")
+        .flag("--costs", costs_,
+              "List the ops that take longest instead: their kernels, the share of the device's peak that "
+              "they reach, and where their times are from")
         .option("--rules", inputs_.rules, "Rules file that the placement obeys (default: none)")
         .option("--reserve", inputs_.reserve, "Memory kept free per device, e.g. 10% or 2GiB (default: 0%)")
         .option("--dispatch", inputs_.dispatch, "Order in which a device runs ready ops: program or fifo");
@@ -246,17 +253,19 @@ class Explain final : public Command {
   Result<ExitStatus> run(Console& console) override;
 
  private:
-  /// Returns the parts to explain. Errors: kInvalid for a malformed expression, or one that matches no op
-  /// (the error gives the nearest name).
+  /// Returns the ops whose names match, or all. Errors: kInvalid for a malformed expression, or one that
+  /// matches no op (the error gives the nearest name).
+  Result<std::vector<OpId>> chosen_ops(const OpGraph& graph) const;
+  /// Returns the parts to explain. Errors: those of chosen_ops().
   Result<std::vector<ExplainedPart>> parts(const OpGraph& graph) const;
 
   InputOptions inputs_;
   std::string placement_, op_;
   std::uint64_t top_ = 12;
+  bool costs_ = false;
 };
 
-Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
-  if (op_.empty()) return parts_by_scope(graph);
+Result<std::vector<OpId>> Explain::chosen_ops(const OpGraph& graph) const {
   const std::string where = "--op '" + printable(op_, 60) + "'";
   if (auto checked = check_expression(op_); !checked) return invalid(where, checked.error().context);
   const OpPattern pattern{.name = op_};
@@ -265,6 +274,12 @@ Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
   for (std::uint32_t i = 0; i < matching.size(); ++i)
     if (matching[i]) ops.push_back(OpId{i});
   if (ops.empty()) return invalid(where, "matches no op", nearest_to(graph, pattern));
+  return ops;
+}
+
+Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
+  if (op_.empty()) return parts_by_scope(graph);
+  EMPLACE_TRY_ASSIGN(const auto ops, chosen_ops(graph));
   return parts_by_op(graph, ops);
 }
 
@@ -276,12 +291,23 @@ Result<ExitStatus> Explain::run(Console& console) {
   EMPLACE_TRY(
       Simulator(inputs.graph, inputs.devices, inputs.judge.simulator).measure(placement, in_issue_order));
   EMPLACE_TRY_ASSIGN(const auto order, obey_order(placement_, inputs, placement, console));
+  if (costs_) {
+    EMPLACE_TRY_ASSIGN(const auto ops, chosen_ops(inputs.graph));
+    const DearOps dear{inputs, placement, ops, top_};
+    console.print(console.json() ? json_text(dear.as_json()) : dear.as_text());
+    return ExitStatus::kDone;
+  }
   EMPLACE_TRY_ASSIGN(auto to_explain, parts(inputs.graph));
   EMPLACE_TRY_ASSIGN(const auto explanation,
                      explain_placement(inputs.graph, inputs.devices, inputs.constraints, placement,
                                        std::move(to_explain), top_, inputs.judge.simulator));
   const std::size_t shown = std::min<std::size_t>(top_, explanation.parts.size());
-  const Subject subject{inputs, explanation, order.empty() ? nullptr : &in_issue_order, !op_.empty(), shown};
+  const Subject subject{inputs,
+                        explanation,
+                        order.empty() ? nullptr : &in_issue_order,
+                        PlacementCosts{inputs.graph, inputs.devices}.of(placement),
+                        !op_.empty(),
+                        shown};
   console.print(console.json() ? json_text(subject_json(subject)) : subject_text(subject));
   return ExitStatus::kDone;
 }

@@ -18,7 +18,7 @@ void declare_reading(Options& options, GraphReading& reading) {
 }
 
 void declare_costs(Options& options, InputOptions& inputs) {
-  options.option("--costs", inputs.costs,
+  options.option("--cost-version", inputs.costs,
                  "Cost version of a machine that is no file, 1 or 2; a device file states its own");
 }
 

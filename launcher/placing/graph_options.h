@@ -16,9 +16,9 @@ namespace emplace::launcher {
 
 /// Declares --from, --shape, --batch and --float32.
 void declare_reading(Options& options, GraphReading& reading);
-/// Declares --costs.
+/// Declares --cost-version.
 void declare_costs(Options& options, InputOptions& inputs);
-/// Declares GRAPH, --devices, --rules, --objective, --reserve, --dispatch, --costs and the options of
+/// Declares GRAPH, --devices, --rules, --objective, --reserve, --dispatch, --cost-version and the options of
 /// declare_reading().
 void declare_inputs(Options& options, InputOptions& inputs);
 

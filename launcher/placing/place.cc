@@ -175,6 +175,7 @@ Result<ExitStatus> Place::print(const Inputs& inputs, Executor& executor, const 
                     .output = output_,
                     .wall_s = wall_s,
                     .slower_than_single = !slower.empty()};
+  facts.costs = costs_of(inputs, answer.placement);
   if (request_.noise) {
     EMPLACE_TRY_ASSIGN(facts.steps, jittered_steps(inputs, answer.placement, answer.order, *request_.noise));
   }

@@ -15,6 +15,8 @@
 #include "base/units.h"
 #include "executor/timing.h"
 #include "graph/formats/graph_file.h"
+#include "launcher/inputs/costs_json.h"
+#include "placement/table.h"
 
 namespace emplace::launcher {
 namespace {
@@ -47,6 +49,17 @@ Spread spread_of(const std::vector<double>& samples) {
 
 std::string format_percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
+/// Returns "costs      81 % measured, 19 % family (version 2)".
+std::string costs_line(const StepCosts& costs) {
+  std::string text;
+  for (std::size_t source = 0; source < kNumCostSources; ++source) {
+    if (std::lround(100 * costs.share[source]) == 0) continue;
+    text += fmt::format("{}{} % {}", text.empty() ? "" : ", ", std::lround(100 * costs.share[source]),
+                        word_of(static_cast<CostSource>(source)));
+  }
+  return fmt::format("costs      {} (version {})\n", text.empty() ? "none" : text, word_of(costs.version));
+}
+
 }  // namespace
 
 std::string misfit(const Measurement& measured, const DeviceSet& devices) {
@@ -66,6 +79,11 @@ std::string joined(const std::vector<std::string>& notes) {
   std::string text;
   for (const std::string& note : notes) text += (text.empty() ? "" : "; ") + note;
   return text;
+}
+
+std::optional<StepCosts> costs_of(const Inputs& inputs, const Placement& placement) {
+  if (placement.empty() || inputs.judge.objective != Objective::kStepTime) return std::nullopt;
+  return PlacementCosts{inputs.graph, inputs.devices}.of(placement);
 }
 
 void add_assumptions(Json& json, const OpGraph& graph) {
@@ -109,14 +127,14 @@ Json measured_json(const Measurement& measured, const Inputs& inputs, std::strin
 }
 
 std::string measured_text(const Measurement& measured, const Inputs& inputs,
-                          std::span<const DeviceId> stand_ins) {
+                          std::span<const DeviceId> stand_ins, const std::optional<StepCosts>& costs) {
   const DeviceSet& devices = inputs.devices;
   std::string what{inputs.judge.objective == Objective::kStepTime ? "step time"
                                                                   : word_of(inputs.judge.objective)};
   what.resize(11, ' ');
   const bool memory = out_of_memory(measured.valid, measured.failure);
   std::string text = measured.valid
-                         ? what + format_seconds(measured.step_time_s) + "\n"
+                         ? what + step_text(measured.step_time_s, costs) + "\n"
                          : (memory ? "does not fit: " : "did not run: ") + misfit(measured, devices) + "\n";
   if (measured.label != MeasurementLabel::kSimulated) {
     text += "label      " + std::string{label_name(measured.label)};
@@ -134,6 +152,7 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs,
     if (spread.long_tail > 0) text += fmt::format("; {} took more than twice the median", spread.long_tail);
     text += "\n";
   }
+  if (costs) text += costs_line(*costs);
   text += "moved      " + format_bytes(measured.bytes_moved) + "\n";
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const Device& device = devices[static_cast<DeviceId>(d)];

@@ -14,6 +14,7 @@
 #include "launcher/terminal/json_text.h"
 #include "launcher/terminal/progress_view.h"
 #include "launcher/terminal/stop_signal.h"
+#include "placement/machine/cost_trust.h"
 #include "placement/machine/device.h"
 #include "placement/measurement.h"
 #include "solver/method.h"
@@ -34,13 +35,17 @@ std::string joined(const std::vector<std::string>& notes);
 Json measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor,
                    std::span<const DeviceId> stand_ins = {});
 
+/// The costs behind the step of a placement; nothing if it is empty, or if the objective is no step time.
+std::optional<StepCosts> costs_of(const Inputs& inputs, const Placement& placement);
 /// Adds what the graph's reader assumed: `assumed` (sentences) and `uncounted`, the ops of unknown work as
 /// {type, ops, bytes, share, bytes_share}; both shares are of the bytes that all ops move.
 void add_assumptions(Json& json, const OpGraph& graph);
 
-/// Returns a measurement as text: the objective's value, then a line per device.
+/// Returns a measurement as text: the objective's value, then a line per device. `costs`: those of a
+/// simulated step.
 std::string measured_text(const Measurement& measured, const Inputs& inputs,
-                          std::span<const DeviceId> stand_ins = {});
+                          std::span<const DeviceId> stand_ins = {},
+                          const std::optional<StepCosts>& costs = {});
 
 /// The fastest device to run the whole graph on.
 struct SingleBest {

@@ -58,7 +58,7 @@ std::string inputs_of(const RunConfig& config) {
   // A run for this machine has a device file, which states its version.
   if (config.input.cost_version() != kCurrentCosts &&
       machine_form(config.input.devices) != MachineForm::kFile)
-    text.append(" --costs ").append(word_of(config.input.cost_version()));
+    text.append(" --cost-version ").append(word_of(config.input.cost_version()));
   if (config.input.reserve != Reserve{}) text += " --reserve " + config.input.reserve.text();
   if (config.executor.dispatch != Dispatch::kProgram)
     text.append(" --dispatch ").append(word_of(config.executor.dispatch));

@@ -18,6 +18,7 @@
 #include "launcher/cluster/operator/operator.h"
 #include "launcher/cluster/supervision/node_lines.h"
 #include "launcher/cluster/supervision/supervised.h"
+#include "launcher/inputs/costs_json.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/session/leftovers.h"
 #include "launcher/session/metrics.h"
@@ -184,6 +185,10 @@ Result<int> run_start(Outcome& outcome, bool last, Topology& topology, const rec
 
 double best_or_null(const TableRow& row) { return row.found ? row.measurement.step_time_s : kJsonNull; }
 
+json json_of(const std::optional<StepCosts>& costs) {
+  return costs ? json(costs_json(*costs)) : json(nullptr);
+}
+
 json outcome_json(const Outcome& o) {
   const messages::DispatchProgress& dispatch = o.progress.dispatch;
   const messages::LeaseCounts& leases = dispatch.leases;
@@ -196,6 +201,7 @@ json outcome_json(const Outcome& o) {
          {"duplicated", o.duplicated},
          {"refused_results", dispatch.refused_results},
          {"best_step_time_s", best_or_null(o.rows.front())},
+         {"costs", json_of(o.rows.front().costs)},
          {"best_label",
           o.rows.front().found ? json(label_name(o.rows.front().measurement.label)) : json(nullptr)},
          {"parameters_sha256", o.parameters_sha256},
@@ -337,6 +343,7 @@ std::string summary_json(const RunSummary& summary) {
     into["recommended"] = best.method.empty() ? json(nullptr)
                                               : json{{"method", best.method},
                                                      {"step_time_s", best.step_time_s},
+                                                     {"costs", json_of(best.costs)},
                                                      {"placement", best.file.string()}};
   };
   of_graph(j, summary.heuristics.front());

@@ -69,7 +69,10 @@ Result<Unit> summarise(Outcome& outcome, const RunConfig& config, const actors::
     const Placement placement = record::placement_of(best->placement);
     EMPLACE_TRY(model->measure(placement, row.measurement));
     row.found = true;
-    if (best->label == MeasurementLabel::kSimulated) continue;
+    if (best->label == MeasurementLabel::kSimulated) {
+      row.costs = PlacementCosts{one.graph, one.devices}.of(placement);
+      continue;
+    }
     // Real devices: show the recorded measurement instead of the simulated one.
     row.measurement.valid = true;
     row.measurement.step_time_s = best->step_time_s;
@@ -85,7 +88,10 @@ Result<Unit> recommend(RunSummary& summary, const RunConfig& config, const Clock
     const actors::TaskGraph& one = summary.task->graphs[g];
     const Heuristics& heuristics = summary.heuristics[g];
     Recommendation& best = summary.recommended.emplace_back();
-    if (heuristics.best) best = {heuristics.rows[*heuristics.best].method, heuristics.best_step_time_s(), {}};
+    if (heuristics.best) {
+      const TableRow& row = heuristics.rows[*heuristics.best];
+      best = {row.method, row.measurement.step_time_s, row.costs, {}};
+    }
     std::filesystem::path learned;
     for (const Outcome& outcome : summary.outcomes) {
       const TableRow& row = outcome.rows[g];
@@ -96,7 +102,7 @@ Result<Unit> recommend(RunSummary& summary, const RunConfig& config, const Clock
       if (!row.found || !row.measurement.valid) continue;
       if (!best.method.empty() && row.measurement.step_time_s >= best.step_time_s) continue;
       learned = kept_path(outcome.start.directory, kBestPlacement, *summary.task, one);
-      best = {row.method, row.measurement.step_time_s, {}};
+      best = {row.method, row.measurement.step_time_s, row.costs, {}};
     }
     if (best.method.empty()) continue;
     best.file = kept_path(summary.directory, kRecommendedPlacement, *summary.task, one);
@@ -134,8 +140,8 @@ std::string summary_text(const RunSummary& summary) {
       }
     }
     if (const Recommendation& best = summary.recommended[g]; !best.method.empty())
-      text += fmt::format("best placement: {} ({}), in {}\n", best.method, format_seconds(best.step_time_s),
-                          printable_path(best.file));
+      text += fmt::format("best placement: {} ({}), in {}\n", best.method,
+                          step_text(best.step_time_s, best.costs), printable_path(best.file));
   }
   if (summary.status != 0) {
     std::uint64_t episodes = 0;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct Outcome {
 struct Recommendation {
   std::string method;  ///< Empty: none fits, or the starts were measured on real devices.
   double step_time_s = 0;
+  std::optional<StepCosts> costs;
   std::filesystem::path file;  ///< Where it was written.
 };
 

@@ -302,12 +302,14 @@ void Heuristics::add(TableRow row, Placement placement) {
 Result<Heuristics> recorded_heuristics(std::span<const record::HeuristicRow> rows,
                                        const actors::TaskGraph& one, Executor& model) {
   Heuristics heuristics;
+  PlacementCosts costs{one.graph, one.devices};
   for (const record::HeuristicRow& row : rows) {
     if (row.graph_sha256 != one.sha256) continue;
     TableRow shown{.method = row.method, .found = row.found};
     shown.note = row.note, shown.evaluations = row.evaluations, shown.wall_s = row.wall_s;
     Placement placement = record::placement_of(row.placement);
     if (row.found) EMPLACE_TRY(model.measure(placement, shown.measurement));
+    if (shown.measurement.valid && !placement.empty()) shown.costs = costs.of(placement);
     heuristics.add(std::move(shown), std::move(placement));
   }
   return heuristics;
@@ -322,6 +324,7 @@ Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig
   problem.context.stopped = stopped;
   const auto methods = all_methods();
   const Portfolio portfolio{{methods.begin(), methods.end()}, {}, judge, clock, auto_s};
+  PlacementCosts trust{task.graph, task.devices};
   Heuristics heuristics;
   heuristics.bound = bound_of(judge, task.graph, task.devices, task.constraints);
   for (const std::string& name : config.compare.methods) {
@@ -337,6 +340,8 @@ Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig
       placement = std::move(found->placement);
       row.measurement = std::move(found->measurement);
       row.evaluations = found->evaluations;
+      if (row.measurement.valid && !placement.empty() && judge.objective == Objective::kStepTime)
+        row.costs = trust.of(placement);
     } else {
       row.note = found.error().context;
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "placement/machine/catalogue.h"
+
 namespace emplace::launcher {
 namespace {
 
@@ -54,6 +56,7 @@ messages::PrepareExecutor prepare_facts(const DeviceSet& devices, const RealOpti
       prepare.link_bytes_per_s.push_back(link.bytes_per_s);
       prepare.link_latency_s.push_back(link.latency_s);
       prepare.link_shaped.push_back(link.shaped ? 1 : 0);
+      prepare.link_names.emplace_back(link.name);
     }
   }
   prepare.copies = static_cast<std::uint8_t>(devices.copies());
@@ -105,11 +108,17 @@ Result<DeviceSet> devices_of(const messages::PrepareExecutor& prepare) {
   }
   const std::size_t pairs = devices.size() * devices.size();
   if (prepare.link_bytes_per_s.size() != pairs || prepare.link_latency_s.size() != pairs) return damaged();
-  if (prepare.link_shaped.size() != pairs || !(prepare.corun >= 1 && prepare.corun < 1e6)) return damaged();
+  if (prepare.link_shaped.size() != pairs || prepare.link_names.size() != pairs) return damaged();
+  if (!(prepare.corun >= 1 && prepare.corun < 1e6)) return damaged();
   std::vector<Link> links;
-  for (std::size_t pair = 0; pair < pairs; ++pair)
-    links.push_back(
-        {prepare.link_bytes_per_s[pair], prepare.link_latency_s[pair], prepare.link_shaped[pair] != 0});
+  for (std::size_t pair = 0; pair < pairs; ++pair) {
+    const std::string& name = prepare.link_names[pair];
+    const CatalogueLink* const known = name.empty() ? nullptr : known_link(name);
+    if (!name.empty() && known == nullptr) return damaged();
+    links.push_back({prepare.link_bytes_per_s[pair], prepare.link_latency_s[pair],
+                     prepare.link_shaped[pair] != 0,
+                     known != nullptr ? std::string_view{known->name} : std::string_view{}});
+  }
   auto all = DeviceSet::make(std::move(devices), std::move(links));
   if (!all) return all;
   return all->with_copies(static_cast<CopyEngine>(prepare.copies)).with_corun(prepare.corun);

@@ -122,6 +122,7 @@ Catalogue read_catalogue() {
                 {{"bytes_per_s", &link.link_2.bytes_per_s}, {"latency_s", &link.link_2.latency_s}});
   }
   document.finish().value();
+  for (CatalogueLink& link : read.links) link.link_2.name = link.name;  // They stay where they are.
   return read;
 }
 

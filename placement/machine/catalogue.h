@@ -32,8 +32,9 @@ constexpr auto enum_words(DeviceFamily) {
 
 /// A device of the catalogue.
 struct CatalogueDevice {
-  Profile profile;    ///< Of cost version 1.
-  Profile profile_2;  ///< Of cost version 2: the same, with peaks by arithmetic, cache, tables and family.
+  Profile profile;    ///< The profile of cost version 1.
+  Profile profile_2;  ///< The profile of cost version 2: the same, with peaks by arithmetic, cache, tables
+                      ///< and family.
   std::string alias;  ///< Another name; empty: none.
   std::string title;  ///< "NVIDIA H100 SXM5 80 GB"
   DeviceFamily family = DeviceFamily::kDataCentre;
@@ -57,7 +58,7 @@ struct CatalogueDevice {
 struct CatalogueLink {
   std::string name, title;
   Link link;    ///< Effective rate of one direction, below the signalling rate. Of cost version 1.
-  Link link_2;  ///< Of cost version 2: as measured where it was, else the same.
+  Link link_2;  ///< The link of cost version 2: as measured where it was, else the same.
   std::string source;
   std::string source_2;  ///< Source of link_2 where it differs, else empty.
 

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <string_view>
+#include <utility>
 
+#include "placement/costs/collective_model.h"
 #include "placement/machine/signature_costs.h"
 
 namespace emplace {
@@ -67,6 +70,20 @@ class KnownCosts {
   const SignatureCosts* const costs_;
 };
 
+/// The peak of version 1 for a class of ops.
+double peak_gflops(OpClass op_class, const Profile& profile) {
+  const bool on_matrix_units = op_class == OpClass::kMatmul || op_class == OpClass::kConv;
+  return on_matrix_units ? profile.matrix_peak_gflops : profile.peak_gflops;
+}
+
+/// The time of an op at the peaks of version 1 [us].
+double peak_us(const OpGraph& graph, OpId op, const Profile& profile) {
+  const OpClass op_class = classify(graph, op);
+  return std::max(
+      static_cast<double>(graph.flops(op)) / (peak_gflops(op_class, profile) * 1e3),
+      static_cast<double>(memory_traffic_bytes(graph, op, op_class)) / (profile.bandwidth_gbs * 1e3));
+}
+
 }  // namespace
 
 OpClass classify(const OpGraph& graph, OpId op) {
@@ -87,28 +104,142 @@ std::int64_t memory_traffic_bytes(const OpGraph& graph, OpId op, OpClass op_clas
   return bytes;
 }
 
-double estimate_us(const OpGraph& graph, OpId op, const Profile& profile) {
+double roofline_us(const OpGraph& graph, OpId op, const Profile& profile, double rate) {
   const OpClass op_class = classify(graph, op);
   if (op_class == OpClass::kState || op_class == OpClass::kView) return 0;
-  const bool on_matrix_units = op_class == OpClass::kMatmul || op_class == OpClass::kConv;
-  const double peak = on_matrix_units ? profile.matrix_peak_gflops : profile.peak_gflops;
-  const double compute = static_cast<double>(graph.flops(op)) /
-                         (peak * 1e3 * profile.efficiency[static_cast<std::size_t>(op_class)]);
+  const double compute =
+      static_cast<double>(graph.flops(op)) /
+      (peak_gflops(op_class, profile) * rate * 1e3 * profile.efficiency[static_cast<std::size_t>(op_class)]);
   const double memory = static_cast<double>(memory_traffic_bytes(graph, op, op_class)) /
                         (profile.bandwidth_gbs * 1e3 * profile.bandwidth_efficiency);
   return profile.launch_us + std::max(compute, memory);
 }
 
-std::vector<double> exact_costs_us(const OpGraph& graph, const Profile& profile) {
-  const KnownCosts known{graph, profile};
-  std::vector<double> us(graph.num_ops());
-  for (std::size_t i = 0; i < us.size(); ++i) {
-    const OpId op{static_cast<std::uint32_t>(i)};
-    if (graph.is_view(op) || graph.is_state(op)) continue;
-    us[i] = known.us(op);
-    if (std::isnan(us[i])) us[i] = estimate_us(graph, op, profile);
+namespace {
+
+/// What OpCosts has: the times of ops, with or without all that is known of them.
+struct Estimates {
+  const OpGraph& graph;
+  const Profile& profile;
+  const KnownCosts known;
+  const std::optional<GraphKernels> own_kernels;
+  const GraphKernels* const kernels;  // Null: version 1.
+  const std::optional<KernelModel> model;
+  const Float32Use float32;
+  const PeerLinks links;
+
+  Estimates(const OpGraph& of, const Profile& on, const GraphKernels* given, PeerLinks to_peers)
+      : graph{of},
+        profile{on},
+        known{of, on},
+        own_kernels{on.has_tables() && given == nullptr ? std::optional<GraphKernels>{of} : std::nullopt},
+        kernels{!on.has_tables()   ? nullptr
+                : given != nullptr ? given
+                                   : &*own_kernels},
+        model{kernels != nullptr ? std::optional<KernelModel>{on.rates()} : std::nullopt},
+        float32{float32_use(of)},
+        links{std::move(to_peers)} {}
+
+  /// How fast the op's arithmetic is on a device without tables, as a share of FP32.
+  double rate_of(OpId op) const {
+    const double single = profile.peaks_gflops[static_cast<std::size_t>(Arithmetic::kFp32)];
+    if (profile.cost_version == CostVersion::k1 || single == 0) return 1;
+    const Arithmetic used = arithmetic_on(
+        profile.peaks_gflops, arithmetic_of(graph, op, role_of_type(graph.type_name(op)), float32));
+    return used == Arithmetic::kTf32 ? 1 : profile.peaks_gflops[static_cast<std::size_t>(used)] / single;
   }
+
+  /// Whether the device file has an efficiency for the op's class.
+  bool is_own(OpId op) const {
+    return kernels != nullptr && profile.own_efficiency.any() &&
+           profile.own_efficiency[static_cast<std::size_t>(classify(graph, op))];
+  }
+
+  /// The time of a collective, if the link to its peers is known.
+  std::optional<CollectiveTime> collective(const GraphKernels::Kernel& kernel) const {
+    if (!is_collective(kernel.shape.kind)) return std::nullopt;
+    const double gpus = kernel.shape.at[1];
+    const PeerLink link = links.of(gpus);
+    if (link.bytes_per_s <= 0 && gpus > 1) return std::nullopt;
+    return collective_time(kernel, link, profile.launch_us);
+  }
+
+  double estimate_us(OpId op) const {
+    const bool own = is_own(op);
+    if (kernels == nullptr || own) return roofline_us(graph, op, profile, own ? 1 : rate_of(op));
+    double us = 0;
+    for (const GraphKernels::Kernel& kernel : kernels->of(op)) {
+      if (const auto together = collective(kernel)) return together->us;
+      us += model->us(kernel);
+    }
+    return us;
+  }
+
+  OpTime estimate(OpId op) const {
+    OpTime cost{.us = estimate_us(op)};
+    if (is_own(op)) {
+      cost.trust = {CostSource::kCalibrated, 0};
+      cost.floor_us = peak_us(graph, op, profile);
+    } else if (kernels == nullptr) {
+      cost.trust = {CostSource::kDataSheet, FittedTables::shipped().version_1().mean};
+      cost.floor_us = peak_us(graph, op, profile);
+    } else {
+      for (const GraphKernels::Kernel& kernel : kernels->of(op)) {
+        if (const auto together = collective(kernel))
+          return {together->us, together->trust, together->floor_us};
+        cost.floor_us += model->floor_us(kernel.shape);
+        cost.trust = model->trust(kernel.shape.kind, kernel.shape.arithmetic);
+      }
+    }
+    return cost;
+  }
+
+  double us(OpId op) const {
+    if (graph.is_view(op) || graph.is_state(op)) return 0;
+    const double measured = known.us(op);
+    return std::isnan(measured) ? estimate_us(op) : measured;
+  }
+};
+
+/// [ops] [us]
+std::vector<double> all_us(const Estimates& estimates) {
+  std::vector<double> us(estimates.graph.num_ops());
+  for (std::uint32_t i = 0; i < us.size(); ++i) us[i] = estimates.us(OpId{i});
   return us;
+}
+
+}  // namespace
+
+struct OpCosts::State : Estimates {
+  using Estimates::Estimates;
+};
+
+OpCosts::OpCosts(const OpGraph& graph, const Profile& profile, const GraphKernels* kernels, PeerLinks links)
+    : state_{std::make_unique<const State>(graph, profile, kernels, std::move(links))} {}
+OpCosts::~OpCosts() = default;
+
+OpTime OpCosts::of(OpId op) const {
+  if (state_->graph.is_view(op) || state_->graph.is_state(op)) return {};
+  const double known = state_->known.us(op);
+  return std::isnan(known) ? state_->estimate(op) : OpTime{known, {CostSource::kCalibrated, 0}};
+}
+
+std::optional<GraphKernels> kernels_for(const OpGraph& graph, const DeviceSet& devices) {
+  if (std::ranges::none_of(devices.devices(), [](const Device& one) { return one.profile.has_tables(); }))
+    return std::nullopt;
+  return GraphKernels{graph};
+}
+
+PeerLinks links_for(const std::optional<GraphKernels>& kernels, const DeviceSet& devices, DeviceId device) {
+  const bool exchanges = kernels && kernels->has_collectives() && devices[device].profile.has_tables();
+  return exchanges ? PeerLinks{devices, device} : PeerLinks{};
+}
+
+std::vector<double> exact_costs_us(const OpGraph& graph, const DeviceSet& devices, DeviceId device) {
+  const Profile& profile = devices[device].profile;
+  std::optional<GraphKernels> kernels;
+  if (profile.has_tables()) kernels.emplace(graph);
+  return all_us({graph, profile, kernels ? &*kernels : nullptr, links_for(kernels, devices, device)});
 }
 
 std::vector<DeviceMask> timed_devices(const OpGraph& graph, const DeviceSet& devices) {
@@ -134,36 +265,26 @@ std::vector<DeviceMask> timed_devices(const OpGraph& graph, const DeviceSet& dev
   return timed;
 }
 
-double measured_cost_share(const OpGraph& graph, const DeviceSet& devices,
-                           std::span<const DeviceId> placement) {
-  double all_us = 0, known_us = 0;
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    const DeviceId device = static_cast<DeviceId>(d);
-    if (std::ranges::find(placement, device) == placement.end()) continue;
-    const KnownCosts known{graph, devices[device].profile};
-    for (std::size_t i = 0; i < placement.size(); ++i) {
-      const OpId op{static_cast<std::uint32_t>(i)};
-      if (placement[i] != device || graph.is_view(op) || graph.is_state(op)) continue;
-      const double us = known.us(op);
-      all_us += std::isnan(us) ? estimate_us(graph, op, devices[device].profile) : us;
-      known_us += std::isnan(us) ? 0 : us;
-    }
-  }
-  return all_us > 0 ? known_us / all_us : 1;
-}
-
 CostTable::CostTable(const OpGraph& graph, const DeviceSet& devices) : num_ops_{graph.num_ops()} {
   // Devices with equal profiles share a row; operator== compares the fields that affect a time.
-  std::vector<const Profile*> rows;
-  for (const Device& device : devices.devices()) {
-    const auto it =
-        std::find_if(rows.begin(), rows.end(), [&](const Profile* row) { return *row == device.profile; });
+  struct Row {
+    const Profile* profile;
+    PeerLinks links;
+  };
+  const std::optional<GraphKernels> kernels = kernels_for(graph, devices);  // The same for all devices.
+  std::vector<Row> rows;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const auto id = static_cast<DeviceId>(d);
+    const Row own{&devices[id].profile, links_for(kernels, devices, id)};
+    const auto it = std::ranges::find_if(
+        rows, [&](const Row& row) { return *row.profile == *own.profile && row.links == own.links; });
     row_of_.push_back(static_cast<std::size_t>(it - rows.begin()));
-    if (it == rows.end()) rows.push_back(&device.profile);
+    if (it == rows.end()) rows.push_back(own);
   }
   ns_.resize(rows.size() * num_ops_);
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    const std::vector<double> us = exact_costs_us(graph, *rows[row]);
+    const std::vector<double> us =
+        all_us({graph, *rows[row].profile, kernels ? &*kernels : nullptr, rows[row].links});
     for (std::size_t i = 0; i < num_ops_; ++i) ns_[row * num_ops_ + i] = std::llround(us[i] * 1e3);
   }
 }

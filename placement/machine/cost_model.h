@@ -1,16 +1,22 @@
 #pragma once
-/// The time of each op on each device: measured if available, else a roofline estimate.
+/// The time of each op on each device: measured if available, else an estimate. Version 2 of the costs
+/// estimates kernels by their arithmetic and by tables (placement/costs/kernel_model.h), version 1 by a
+/// roofline:
 ///   time_us = launch_us + max(flops / (peak · efficiency[class]), bytes / (bandwidth ·
 ///   bandwidth_efficiency))
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/ids.h"
 #include "graph/op_graph.h"
+#include "placement/costs/kernel_model.h"
 #include "placement/machine/device.h"
 #include "placement/machine/device_mask.h"
+#include "placement/machine/peer_links.h"
 
 namespace emplace {
 
@@ -18,20 +24,51 @@ namespace emplace {
 OpClass classify(const OpGraph& graph, OpId op);
 /// Bytes that an op moves in its device's memory, by the rule of its class.
 std::int64_t memory_traffic_bytes(const OpGraph& graph, OpId op, OpClass op_class);
-/// The roofline estimate [us]; 0 for state and views.
-double estimate_us(const OpGraph& graph, OpId op, const Profile& profile);
+/// The roofline estimate of version 1 [us]; 0 for state and views. `rate` scales the peak.
+double roofline_us(const OpGraph& graph, OpId op, const Profile& profile, double rate = 1);
 
-/// [ops] Time of each op on a device of this profile [us]: the graph's measurement for the profile's name,
-/// else the profile's measurement for the op's signature, else the graph's measurement for the kind of
-/// device, else the estimate.
-std::vector<double> exact_costs_us(const OpGraph& graph, const Profile& profile);
+/// The time of an op, and how far it can be trusted.
+struct OpTime {
+  double us = 0;
+  CostTrust trust;
+  double floor_us = 0;  ///< What the peaks of the device would allow; 0: unknown, because it was measured.
+};
+
+/// The times of a graph's ops on devices of one profile: the graph's measurement for the profile's name, else
+/// the profile's measurement for the op's signature, else the graph's measurement for the kind of device,
+/// else the estimate. Collectives are estimated by `links`; without a known link as copies in the device's
+/// own memory. Immutable; any thread. The arguments but the links must outlive it.
+class OpCosts {
+ public:
+  /// `kernels`: those of the graph; null: this object makes its own, if the profile needs any.
+  OpCosts(const OpGraph& graph, const Profile& profile, const GraphKernels* kernels = nullptr,
+          PeerLinks links = {});
+  ~OpCosts();
+  OpCosts(const OpCosts&) = delete;
+  OpCosts& operator=(const OpCosts&) = delete;
+  /// 0 us for state and views.
+  OpTime of(OpId op) const;
+  double us(OpId op) const { return of(op).us; }
+
+ private:
+  struct State;
+  const std::unique_ptr<const State> state_;
+};
+
+/// The kernels of a graph, if a device of the machine needs them.
+std::optional<GraphKernels> kernels_for(const OpGraph& graph, const DeviceSet& devices);
+/// The links that a device needs for the times of these kernels: none if there is no collective among them.
+PeerLinks links_for(const std::optional<GraphKernels>& kernels, const DeviceSet& devices, DeviceId device);
+
+/// [ops] The times of all ops on a device [us].
+std::vector<double> exact_costs_us(const OpGraph& graph, const DeviceSet& devices, DeviceId device);
 
 /// [ops] The devices that may run an op by what is known of its time: all, but of an op whose work is unknown
 /// and whose time was measured for some devices, these alone. Empty if every op may be on every device.
 std::vector<DeviceMask> timed_devices(const OpGraph& graph, const DeviceSet& devices);
 
 /// The time of each op on each device, rounded once to whole nanoseconds. Devices with one profile share a
-/// row. Immutable; any thread.
+/// row, unless the graph has collectives and their links differ. Immutable; any thread.
 class CostTable {
  public:
   CostTable(const OpGraph& graph, const DeviceSet& devices);
@@ -52,10 +89,5 @@ class CostTable {
   std::vector<std::size_t> row_of_;  // [devices]
   std::vector<std::int64_t> ns_;     // [rows, ops]
 };
-
-/// The share of op time in this placement whose cost was measured (in the graph or for the device); 1 if no
-/// op takes time. @pre one device per op
-double measured_cost_share(const OpGraph& graph, const DeviceSet& devices,
-                           std::span<const DeviceId> placement);
 
 }  // namespace emplace

@@ -47,6 +47,20 @@ bool Profile::operator==(const Profile& other) const {
          l2_bytes == other.l2_bytes && tables == other.tables && family == other.family;
 }
 
+bool Profile::has_tables() const {
+  return cost_version != CostVersion::k1 && !family.empty() && family != "kepler" && family != "cpu";
+}
+
+DeviceRates Profile::rates() const {
+  return {.peak_gflops = peaks_gflops,
+          .bandwidth_gbs = bandwidth_gbs,
+          .l2_bytes = static_cast<double>(l2_bytes),
+          .launch_us = launch_us,
+          .name = name,
+          .tables = tables,
+          .family = family};
+}
+
 std::string_view copy_engine_name(CopyEngine engine) {
   return engine == CopyEngine::kSource ? "source" : "target";
 }
@@ -198,6 +212,7 @@ std::string DeviceSet::sha256() const {
   for (const Link& link : links_) {
     number(link.bytes_per_s), number(link.latency_s);
     if (link.shaped) append(&link.shaped, sizeof link.shaped);
+    append(link.name.data(), link.name.size());
   }
   if (copies_ != CopyEngine::kSource) append(&copies_, sizeof copies_);
   if (corun_ != 1) number(corun_);

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "graph/arithmetic.h"
 #include "graph/op_kind.h"
+#include "placement/costs/kernel_model.h"
 #include "placement/machine/cost_version.h"
 #include "placement/machine/device_mask.h"
 #include "placement/machine/signature_costs.h"
@@ -48,6 +49,10 @@ struct Profile {
   std::string family;  ///< "nvidia-server", "nvidia-desktop", "amd", "intel", "apple", "kepler" or "cpu".
 
   bool operator==(const Profile& other) const;  ///< Compares the fields that affect op times.
+  /// Whether fitted tables estimate its kernels: those of GPUs, in version 2.
+  bool has_tables() const;
+  /// What the tables need to know of it. @pre it outlives the result
+  DeviceRates rates() const;
 };
 
 /// Finds a profile of the catalogue by name or alias, with the costs of a version. Errors: kInvalid, with the
@@ -68,6 +73,9 @@ struct Link {
   /// Whether executors emulate this link: faster real copies wait until the modelled time is over, and
   /// results are labelled as emulated.
   bool shaped = false;
+  /// The catalogue's link that it is, whose tables time collectives; empty in version 1, and for links of
+  /// users.
+  std::string_view name = {};  // The catalogue outlives all.
 };
 
 /// The engine that moves data: a copy engine of the source device (GPUs), or the target device itself, which

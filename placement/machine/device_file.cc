@@ -228,8 +228,8 @@ Link read_link(TomlTable& table, CostVersion costs) {
       table.fail("profile", "= " + known.error().context);
     }
   }
-  if (const auto rate = table.bytes_per_s("bandwidth")) link.bytes_per_s = *rate;
-  if (const auto latency = table.seconds("latency")) link.latency_s = *latency;
+  if (const auto rate = table.bytes_per_s("bandwidth")) link.bytes_per_s = *rate, link.name = {};
+  if (const auto latency = table.seconds("latency")) link.latency_s = *latency, link.name = {};
   link.shaped = table.boolean("shaped").value_or(false);
   if (link.bytes_per_s == 0) table.fail("", "a link needs a bandwidth above zero");
   return link;

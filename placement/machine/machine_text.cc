@@ -285,7 +285,8 @@ Link link_between(const PlacedDevice& a, const PlacedDevice& b, CostVersion cost
   }
   // The network, which no device can use faster than its host link.
   Link link = slower_of(*a.hosts->by, *b.hosts->by);
-  link.bytes_per_s = std::min(link.bytes_per_s, default_link(*a.kind, *b.kind, costs).bytes_per_s);
+  const double host_rate = default_link(*a.kind, *b.kind, costs).bytes_per_s;
+  if (host_rate < link.bytes_per_s) link.bytes_per_s = host_rate, link.name = {};
   return link;
 }
 

@@ -9,7 +9,7 @@ namespace emplace::policy {
 namespace {
 
 struct GradientNorm {
-  float norm = 0;   // Before the cut.
+  float norm = 0;   // The value before the cut.
   float scale = 1;  // Factor that cuts the gradient to the norm `clip_norm`, if that is above 0.
 };
 GradientNorm gradient_norm(const ParameterStore& store, float clip_norm) {

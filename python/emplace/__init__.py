@@ -21,7 +21,7 @@ from emplace.machines import Device, Machine
 from emplace.machines import Machine as machine
 from emplace.placement import Placement
 from emplace.placing import open_placement, place
-from emplace.results import Comparison, Explanation, Measurement
+from emplace.results import Comparison, Costs, Explanation, Measurement
 from emplace.runs import Run, compare, evaluate, open_run, run
 from emplace.version import __version__ as __version__
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Comparison",
+    "Costs",
     "Device",
     "EmplaceError",
     "Explanation",

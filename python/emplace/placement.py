@@ -21,7 +21,7 @@ from emplace.machines import Machine
 from emplace.patterns import resolved
 from emplace.program import Finished, Json, run_command
 from emplace.report import Facts, Report, report_of
-from emplace.results import Columns, Explanation
+from emplace.results import Columns, Costs, Explanation, costs_of
 from emplace.schedule import Schedule
 from emplace.scratch import Scratch, write
 from emplace.settings import Settings, devices_option, options, warn_of
@@ -62,6 +62,11 @@ class Placement:
         """Seconds of one step, simulated; infinite if a placement that was read from a file does not fit."""
         seconds = self._json["measured"]["step_time_s"]
         return math.inf if seconds is None else float(seconds)
+
+    @property
+    def costs(self) -> Costs | None:
+        """The costs behind the step time, and their error; None for objectives other than the step time."""
+        return costs_of(self._json["measured"])
 
     @property
     def bound(self) -> float:
@@ -268,6 +273,7 @@ class Placement:
                 machine=self.machine,
                 method=self.method,
                 step_time_s=self.step_time,
+                step_text=self._step_text(),
                 bound_s=self.bound,
                 moved_bytes=self.moved_bytes,
                 busy_s=self.busy,
@@ -286,10 +292,13 @@ class Placement:
         ]
         return ["device", "ops", "peak", "busy"], rows
 
+    def _step_text(self) -> str:
+        return self.costs.of(self.step_time) if self.costs else seconds_text(self.step_time)
+
     def _verdict(self) -> str:
         above = f", {100 * (self.step_time / self.bound - 1):.1f} % above the bound" if self.bound > 0 else ""
         return (
-            f"{self.graph.name}: {seconds_text(self.step_time)} by {self.method}"
+            f"{self.graph.name}: {self._step_text()} by {self.method}"
             + (", optimal" if self.optimal else above)
             + (", interrupted" if self.interrupted else "")
         )

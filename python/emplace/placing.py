@@ -40,7 +40,7 @@ def place(
     policy: str | os.PathLike[str] | None = None,
     samples: int | None = None,
     threads: int | None = None,
-    costs: int | None = None,
+    cost_version: int | None = None,
     float32: str | None = None,
     progress: bool = True,
 ) -> Placement:
@@ -53,7 +53,7 @@ def place(
     reserve    memory kept free per device: "10%" or "2GiB"
     order      "search" also looks for the order in which devices take ready ops
     policy     the directory of a run, whose policy is used
-    costs      1 or 2: the version of the costs of a machine that is no file (the newest)
+    cost_version  1 or 2: that of a machine that is no file (the newest)
     float32    "ieee" or "tf32": what products and convolutions of float32 tensors use, on devices that have
                it (what the trace recorded, else the default of the graph's framework)
 
@@ -61,7 +61,7 @@ def place(
     fits.
     """
     graph, machine = graph_of(graph), machine_of(machine)
-    settings = Settings(objective, reserve, dispatch, rules_file(rules, graph), costs, float32)
+    settings = Settings(objective, reserve, dispatch, rules_file(rules, graph), cost_version, float32)
     scratch = Scratch()
     judged, shown = settings.arguments(scratch.folder)
     request = request_arguments(
@@ -91,16 +91,16 @@ def open_placement(
     graph: Graph | str | os.PathLike[str],
     machine: Machine | str | os.PathLike[str] | None = None,
     *,
-    costs: int | None = None,
+    cost_version: int | None = None,
     float32: str | None = None,
 ) -> Placement:
     """Reads a placement file, and measures it in the simulator. A placement of another graph is refused.
 
-    ``costs`` and ``float32`` are those of :func:`place`.
+    ``cost_version`` and ``float32`` are those of :func:`place`.
     """
     graph, machine = graph_of(graph), machine_of(machine)
-    settings = Settings(costs=costs, float32=float32)
-    devices = [*devices_option(machine), *options(costs=costs, float32=float32)]
+    settings = Settings(cost_version=cost_version, float32=float32)
+    devices = [*devices_option(machine), *options(cost_version=cost_version, float32=float32)]
     operands = graph._arguments()
     measured = run_command(
         "evaluate", [operands[0], path, *operands[1:], *devices], shown=graph._shown(), accept=(0, 3)

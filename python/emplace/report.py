@@ -38,6 +38,8 @@ class Facts:
     """None: the graph file contains its machine."""
     method: str
     step_time_s: float
+    step_text: str
+    """The step time with the error of its costs."""
     bound_s: float
     """Seconds that no placement of this graph on this machine can be below."""
     moved_bytes: int
@@ -83,7 +85,7 @@ def report_of(facts: Facts) -> Report:
     machine = Path(facts.machine.text).name if facts.machine else "its machine"
     title = f"{facts.graph.name} on {machine}"
     critical = facts.explanation.to_dict()["critical_path"]
-    step, bound = seconds_text(facts.step_time_s), seconds_text(facts.bound_s)
+    step, bound = facts.step_text, seconds_text(facts.bound_s)
     moved = bytes_text(facts.moved_bytes)
     ops, copies = seconds_text(critical["ops_s"]), seconds_text(critical["transfers_s"])
     parts = [

@@ -26,6 +26,28 @@ class Result:
         return copy.deepcopy(self._json)
 
 
+@dataclass(frozen=True)
+class Costs:
+    """Where the times of a step's ops are from, and how far they can be trusted (docs/results/costs.md)."""
+
+    version: int
+    sources: dict[str, float]
+    """Shares of the time in ops: measured, family, data-sheet, calibrated."""
+    error: float
+    """Mean error that such costs had on measurements that they were not fitted to, as a share of the step."""
+
+    def of(self, seconds: float | None) -> str:
+        """A time with its error: ``1.28 s ± 9 %``. Machines of version 1 were not measured."""
+        text = seconds_text(seconds)
+        return text if self.version == 1 or self.error < 0.005 else f"{text} ± {100 * self.error:.0f} %"
+
+
+def costs_of(json: Json) -> Costs | None:
+    """The costs in a result; None if it was measured on devices."""
+    costs = json.get("costs")
+    return None if costs is None else Costs(costs["version"], dict(costs["sources"]), costs["error"])
+
+
 class Table(abc.ABC):
     """What is shown as a table, and in a notebook as HTML."""
 
@@ -71,6 +93,11 @@ class Measurement(Result):
         return str(self._json["executor"])
 
     @property
+    def costs(self) -> Costs | None:
+        """The costs behind a simulated step; None for a measured one."""
+        return costs_of(self._json)
+
+    @property
     def samples(self) -> list[float]:
         """Seconds of every timed step."""
         return list(self._json["samples_s"])
@@ -90,11 +117,8 @@ class Measurement(Result):
         return int(self._json["bytes_moved"])
 
     def __str__(self) -> str:
-        head = (
-            f"{seconds_text(self.step_time)} by {self.executor}"
-            if self.valid
-            else f"does not fit: {self.reason}"
-        )
+        step = self.costs.of(self.step_time) if self.costs else seconds_text(self.step_time)
+        head = f"{step} by {self.executor}" if self.valid else f"does not fit: {self.reason}"
         rows = [[name, bytes_text(self.peak[name]), seconds_text(self.busy.get(name))] for name in self.peak]
         return f"{head}, moved {bytes_text(self.moved_bytes)}\n" + text_table(
             ["device", "peak", "busy"], rows
@@ -129,6 +153,9 @@ class Comparison(Table, Result):
         rows = self._json["methods"]
         names = ["method", "valid", "step_time_s", "bytes_moved", "evaluations", "wall_s", "note"]
         columns: Columns = {name: [row.get(name) for row in rows] for name in names}
+        costs = [costs_of(row) for row in rows]
+        columns["error"] = [one.error if one else None for one in costs]
+        columns["differs_from_best"] = [row.get("differs_from_best") for row in rows]
         columns["above_bound"] = [
             None if row.get("step_time_s") is None or self.bound <= 0 else row["step_time_s"] / self.bound - 1
             for row in rows
@@ -145,11 +172,15 @@ class Comparison(Table, Result):
         rows = [
             [
                 str(method),
-                seconds_text(step) if valid else "does not fit",
+                (costs.of(step) if costs else seconds_text(step)) if valid else "does not fit",
                 "" if above is None or not valid else f"{100 * above:+.1f} %",
             ]
-            for method, valid, step, above in zip(
-                columns["method"], columns["valid"], columns["step_time_s"], columns["above_bound"]
+            for method, valid, step, above, costs in zip(
+                columns["method"],
+                columns["valid"],
+                columns["step_time_s"],
+                columns["above_bound"],
+                map(costs_of, self._json["methods"]),
             )
         ]
         return ["method", "step time", "above bound"], rows

@@ -48,18 +48,18 @@ def compare(
     objective: str = "step-time",
     reserve: str | None = None,
     dispatch: str | None = None,
-    costs: int | None = None,
+    cost_version: int | None = None,
     float32: str | None = None,
     progress: bool = True,
 ) -> Comparison:
     """Methods beside each other: ``emplace compare``.
 
     Without ``methods`` all heuristics; with a ``budget``, which each search gets, also the searches and auto.
-    ``costs`` and ``float32`` are those of :func:`place`.
+    ``cost_version`` and ``float32`` are those of :func:`place`.
     """
     graph, machine = graph_of(graph), machine_of(machine)
     scratch = Scratch()
-    settings = Settings(objective, reserve, dispatch, rules_file(rules, graph), costs, float32)
+    settings = Settings(objective, reserve, dispatch, rules_file(rules, graph), cost_version, float32)
     judged, shown = settings.arguments(scratch.folder)
     named = ",".join(methods) if methods is not None else None
     arguments = [*graph._arguments(), *judged, *devices_option(machine)]

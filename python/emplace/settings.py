@@ -23,7 +23,7 @@ class Settings:
     reserve: str | None = None
     dispatch: str | None = None
     rules: RulesFile | None = None
-    costs: int | None = None
+    cost_version: int | None = None
     float32: str | None = None
 
     def arguments(self, folder: Path, *, objective: bool = True) -> tuple[list[str], dict[str, str]]:
@@ -35,7 +35,7 @@ class Settings:
             reserve=self.reserve,
             dispatch=self.dispatch,
             rules=path,
-            costs=self.costs,
+            cost_version=self.cost_version,
             float32=self.float32,
         )
         return words, shown

@@ -42,10 +42,17 @@ const TableRow* best_row(const ReportGraph& graph, const ReportVerdict& verdict)
   return fastest(verdict.kind == ReportVerdict::Kind::kNotBetter ? graph.heuristics : graph.learned);
 }
 
+/// " &plusmn; 9 %": the error of a row's costs; empty if it is unknown.
+std::string error_of(const TableRow& row) {
+  const bool known = row.costs && row.costs->version != CostVersion::k1 && row.costs->error > 0;
+  return known ? " &plusmn; " + percent(row.costs->error) : std::string{};
+}
+
 std::string cards(const ReportGraph& graph, const ReportVerdict& verdict) {
   using Kind = ReportVerdict::Kind;
   if (verdict.best_method.empty()) return "";
-  std::string out = card(seconds(verdict.best_s), "step time, by " + shown(verdict.best_method, 60));
+  std::string out = card(seconds(verdict.best_s) + error_of(*best_row(graph, verdict)),
+                         "step time, by " + shown(verdict.best_method, 60));
   if (verdict.kind == Kind::kBetter)
     out += card("&minus;" + percent(1 - verdict.best_s / verdict.heuristic_s),
                 "compared with " + shown(verdict.heuristic_method, 60), "good");

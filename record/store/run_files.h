@@ -44,7 +44,7 @@ class RunFiles {
   struct Stamp {
     FileId id;
     off_t size = 0;
-    std::array<std::int64_t, 4> times{};  ///< mtime and ctime as seconds and nanoseconds.
+    std::array<std::int64_t, 4> times{};  ///< Times (mtime and ctime) as seconds and nanoseconds.
     bool operator==(const Stamp&) const = default;
   };
   Stamp stamp(const char* name) const;

@@ -13,7 +13,7 @@ struct Partial {
   std::vector<DeviceId> devices;      // [units] Of the last ones.
   std::vector<std::int64_t> live;     // [devices, kMoments]
   std::vector<std::int64_t> updates;  // [devices] Left after the backward pass of these units [ns].
-  std::int64_t time_ns = 0;           // Without the updates.
+  std::int64_t time_ns = 0;           // The updates are left out.
   std::size_t current = 0;
   std::uint64_t used = 0;  // Bit d: device d of the choice.
 };

@@ -37,7 +37,8 @@ Values values_of(RunConfig config) {
   for (const Setting& setting : settings.all()) values[setting.name()] = setting.written();
   // Settings that the recorded program did not have; their defaults are what it did.
   EXPECT_EQ(values.at("reward.memory_penalty"), "\"per-gb\"");
-  values.erase("reward.memory_penalty");
+  EXPECT_EQ(values.at("input.float32"), "\"\"");
+  for (const char* name : {"reward.memory_penalty", "input.float32", "input.costs"}) values.erase(name);
   return values;
 }
 
@@ -56,6 +57,8 @@ TEST(Presets, AreWhatTheyWereAsCode) {
       EXPECT_EQ(values_of(*config), expected(method + " " + std::string{preset})) << method << " " << preset;
     }
     EXPECT_EQ(values_of(record_defaults(method)), expected(method + " record")) << method;
+    EXPECT_EQ(method_defaults(method, "tuned")->input.cost_version(), CostVersion::k2) << method;
+    EXPECT_EQ(record_defaults(method).input.cost_version(), CostVersion::k1) << method;
   }
 }
 
@@ -71,8 +74,9 @@ TEST(Presets, EveryFileIsOfAMethodAndAPreset) {
 }
 
 TEST(Presets, AResumedRunKeepsHowItLearns) {
-  constexpr std::array<std::string_view, 7> kLearning{
-      "run.", "pipeline.", "policy.", "reward.", "executor.dispatch", "executor.log", "objective."};
+  constexpr std::array<std::string_view, 9> kLearning{"run.",       "pipeline.",         "policy.",
+                                                      "reward.",    "executor.dispatch", "executor.log",
+                                                      "objective.", "input.costs",       "input.float32"};
   constexpr std::array<std::string_view, 8> kFree{"run.budget",
                                                   "run.episodes",
                                                   "run.evaluations",

@@ -110,7 +110,7 @@ TEST_F(CpuExecutor, CalibrateWritesAMachineThatPredictsIt) {
   // The simulator on that machine, and the machine itself: the same order of magnitude, whatever else runs
   // here.
   const ordered_json model = json_of({"evaluate", kCpuGraph, placement_, "-d", at("here.toml")});
-  EXPECT_EQ(model["measured_cost_share"], 1.0);
+  EXPECT_EQ(model["costs"]["sources"]["calibrated"], 1.0);
   const double simulated = model["step_time_s"].get<double>();
   const double measured = json_of(evaluate(at("here.toml")))["step_time_s"].get<double>();
   EXPECT_GT(simulated, measured / 10);

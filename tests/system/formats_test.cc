@@ -147,7 +147,7 @@ TEST(Float32, IsTakenByEveryCommandThatReadsAGraph) {
     const Finished done = run(command);
     EXPECT_EQ(done.status, 0) << command[0] << ": " << done.err;
   }
-  const auto tf32 = ordered_json::parse(R"({"products": "tf32", "convolutions": "tf32"})");
+  const auto tf32 = ordered_json::parse(R"({"convolutions": "tf32", "products": "tf32"})");
   EXPECT_EQ(read_json(imported)["meta"]["float32"], tf32);
   EXPECT_EQ(run({"evaluate", kSqueezenet, placement, "-d", "h100", "--float32", "ieee"}).status, 0)
       << "a placement of the same graph";

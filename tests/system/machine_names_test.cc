@@ -117,7 +117,7 @@ TEST(MachineNames, RunKeepsTheCostVersionOfItsText) {
     const std::string directory = folder.at("run-" + costs), branch = folder.at("branch-" + costs);
     std::vector<std::string> more{
         "--episodes", "4", "--set", "run.starts=[\"scratch\"]", "--set", "input.devices=h100, v100"};
-    if (costs == "1") more.insert(more.end(), {"--costs", costs});
+    if (costs == "1") more.insert(more.end(), {"--cost-version", costs});
     const Finished first = run(small_run(directory, more));
     ASSERT_EQ(first.status, 0) << first.err;
     const Finished resumed = run({"run", "--run-dir", directory, "--resume", "--episodes", "6"});
@@ -128,7 +128,7 @@ TEST(MachineNames, RunKeepsTheCostVersionOfItsText) {
     for (const std::string& made : {directory, branch})
       EXPECT_THAT(content_of(made + "/config.toml"), HasSubstr("\ncosts = " + costs + "\n")) << made;
     const std::string other = costs == "1" ? "2" : "1";
-    const Finished changed = run({"run", "--run-dir", directory, "--resume", "--costs", other});
+    const Finished changed = run({"run", "--run-dir", directory, "--resume", "--cost-version", other});
     EXPECT_EQ(changed.status, 2);
     EXPECT_THAT(changed.err, HasSubstr("was recorded with other devices than h100, v100 has now"));
   }
@@ -138,10 +138,10 @@ TEST(MachineNames, UnknownCostVersionsAreRefusedInOneLine) {
   const TemporaryFolder folder;
   std::ofstream{folder.at("file.toml")} << "costs = 7\n[[device]]\nname = \"h100\"\n";
   for (const auto& [words, with] :
-       {std::pair{std::vector<std::string>{"bound", kGraph, "-d", "h100", "--costs", "3"},
-                  "--costs: unknown cost version '3'; expected one of: 1, 2"},
+       {std::pair{std::vector<std::string>{"bound", kGraph, "-d", "h100", "--cost-version", "3"},
+                  "--cost-version: unknown cost version '3'; expected one of: 1, 2"},
         {{"bound", kGraph, "-d", folder.at("file.toml")}, "file.toml:1: unknown cost version '7'"},
-        {small_run(folder.at("run"), {"--costs", "x"}), "--costs: unknown cost version 'x'"},
+        {small_run(folder.at("run"), {"--cost-version", "x"}), "--cost-version: unknown cost version 'x'"},
         {small_run(folder.at("run"), {"--set", "input.costs=9"}), "input.costs = 9: expected 1 to 2"}}) {
     const Finished done = run(words);
     EXPECT_EQ(done.status, 2) << done.err;

@@ -55,8 +55,9 @@ TEST(Results, CompareListsEveryMethodWithTheAgreedKeys) {
       EXPECT_THAT(row["note"].get<std::string>(), ::testing::Not(::testing::IsEmpty()));
       continue;
     }
-    EXPECT_THAT(keys(row), ElementsAre("method", "valid", "step_time_s", "objective_value",
-                                       "peak_memory_bytes", "bytes_moved", "evaluations", "wall_s"));
+    EXPECT_THAT(keys(row), ElementsAre("method", "valid", "step_time_s", "objective_value", "costs",
+                                       "difference_error", "differs_from_best", "peak_memory_bytes",
+                                       "bytes_moved", "evaluations", "wall_s"));
     EXPECT_GT(row["step_time_s"].get<double>(), table["lower_bound_s"].get<double>());
     EXPECT_EQ(row["peak_memory_bytes"].size(), 3u);
   }
@@ -82,16 +83,20 @@ TEST(Results, PlacementFileHasTheSameStepTime) {
   EXPECT_THAT(keys(placed),
               ElementsAre("measured", "method", "placement", "objective", "objective_value", "lower_bound_s",
                           "bound", "optimal", "evaluations", "wall_s", "slower_than_single_device", "order",
-                          "findings", "assumed", "uncounted"));
+                          "findings", "costs", "assumed", "uncounted"));
   EXPECT_FALSE(placed["optimal"]);
   EXPECT_EQ(placed["method"], "expert");
   EXPECT_EQ(placed["placement"], file);
   ordered_json measured = json_of({"evaluate", kNmt, file, "-d", kDevices});
   EXPECT_THAT(keys(measured),
               ElementsAre("step_time_s", "valid", "peak_memory_bytes", "busy_s", "bytes_moved", "executor",
-                          "label", "samples_s", "objective", "objective_value", "measured_cost_share"));
-  EXPECT_EQ(measured["measured_cost_share"], 0.0);
-  measured.erase("measured_cost_share");  // Depends on the machine more than on the placement.
+                          "label", "samples_s", "objective", "objective_value", "costs"));
+  const ordered_json costs = measured["costs"];
+  EXPECT_THAT(keys(costs), ElementsAre("version", "sources", "error"));
+  EXPECT_THAT(keys(costs["sources"]), ElementsAre("calibrated", "measured", "family", "data-sheet"));
+  EXPECT_EQ(costs["version"], 1) << "a device file that states none";
+  EXPECT_EQ(costs["sources"]["data-sheet"], 1.0);
+  EXPECT_EQ(placed["costs"], costs);
   EXPECT_EQ(measured["label"], "simulated");
   EXPECT_EQ(measured, placed["measured"]);
   EXPECT_EQ(measured["executor"], "sim");
@@ -125,7 +130,6 @@ TEST(Results, PlacetosSimulatorMeasuresPlacesAndRunsTheSame) {
   EXPECT_EQ(measured["step_time_s"], (10 + 7600 / 7600.0 + 20 + 5.7) * 1e-6);
   EXPECT_EQ(measured["label"], "simulated");
   EXPECT_TRUE(measured["valid"]);
-  measured.erase("measured_cost_share");
   EXPECT_EQ(measured, placed["measured"]);
   const ordered_json compared = json_of(with({"compare", graph, "-m", "round-robin"}));
   EXPECT_EQ(compared["methods"][0]["step_time_s"], measured["step_time_s"]);

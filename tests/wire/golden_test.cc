@@ -74,15 +74,35 @@ std::map<std::string, Bytes> fields_of(std::span<const std::byte> body) {
   return fields;
 }
 
+/// The elements of a MessagePack array, each as its bytes; empty for other values.
+std::vector<Bytes> elements_of(std::span<const std::byte> body) {
+  std::vector<Bytes> elements;
+  Reader reader{body};
+  std::size_t count = 0;
+  if (!reader.array(count)) return elements;
+  for (; count > 0; --count) {
+    const std::size_t begin = reader.position();
+    EXPECT_TRUE(reader.skip());
+    const auto value = body.subspan(begin, reader.position() - begin);
+    elements.emplace_back(value.begin(), value.end());
+  }
+  return elements;
+}
+
 /// Whether a peer of that version finds its value in today's: the same, or, for a map, each of its fields. A
-/// nested struct may have more fields now.
+/// nested struct may have more fields now, and so may those of an array.
 bool holds(const Bytes& today, const Bytes& then) {
   const auto is_map = [](const Bytes& value) {
     const auto first = static_cast<unsigned>(value.front());
     return (first & 0xf0) == 0x80 || first == 0xde || first == 0xdf;
   };
   if (today == then) return true;
-  if (today.empty() || then.empty() || !is_map(today) || !is_map(then)) return false;
+  if (today.empty() || then.empty()) return false;
+  if (!is_map(today) || !is_map(then)) {
+    const auto now = elements_of(today), before = elements_of(then);
+    return !before.empty() && now.size() == before.size() &&
+           std::equal(now.begin(), now.end(), before.begin(), holds);
+  }
   const auto fields = fields_of(today);
   for (const auto& [then_name, value] : fields_of(then)) {
     const std::string name{EpisodeMeasured::name_now(then_name)};

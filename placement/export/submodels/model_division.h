@@ -15,7 +15,8 @@
 
 namespace emplace::interop {
 
-inline constexpr std::string_view kSubmodels = "--to submodels";  ///< Where errors of the export are.
+inline constexpr std::string_view kSubmodels =
+    "--to submodels";  ///< The place that errors of the export name.
 
 /// The op of node 0 of the model. The ops before it are its inputs and weights.
 std::size_t first_node_op(const PlacementExport& what, const onnx::GraphProto& graph);

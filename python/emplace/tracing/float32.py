@@ -22,5 +22,8 @@ def float32_use() -> dict[str, str]:
 
 
 def _word(switch: Any) -> str:
-    precision = getattr(switch, "fp32_precision", None)
+    try:
+        precision = switch.fp32_precision
+    except (AttributeError, AssertionError):  # Torch before 2.9; its switch of products asserts its names.
+        precision = None
     return "tf32" if (switch.allow_tf32 if precision is None else precision == "tf32") else "ieee"

@@ -89,6 +89,7 @@ class PrepareExecutor(Message, number=15):
     stop_ratio: F64 = 0.0
     capture: Bool = True
     tune: Bool = True
+    link_names: Texts = field(default_factory=list)
 
 
 class ExecutorReady(Message, number=83):

@@ -47,6 +47,31 @@ def test_a_placement_is_that_of_the_command(cnn: em.Graph, machine: em.Machine, 
     assert [placement.peak[name] for name in placement.devices] == peaks
 
 
+def test_every_command_has_the_cost_version(cnn: em.Graph, tmp_path: Path) -> None:
+    machine = em.machine("h100 x 2")
+    old = em.place(cnn, machine, method="single-gpu", cost_version=1, progress=False)
+    new = em.place(cnn, machine, method="single-gpu", progress=False)
+    assert old.costs is not None and old.costs.version == 1 and "±" not in str(old)
+    assert new.costs is not None and new.costs.version == 2 and "±" in str(new)
+    assert old.step_time != new.step_time
+    assert sum(new.costs.sources.values()) == pytest.approx(1)
+    assert old.explain().to_dict()["step_time_s"] == old.step_time
+    measured = em.evaluate(cnn, old)
+    assert measured.step_time == old.step_time and measured.costs == old.costs
+    old.save(tmp_path / "p.json")
+    assert em.open_placement(tmp_path / "p.json", cnn, machine, cost_version=1).step_time == old.step_time
+    assert em.open_placement(tmp_path / "p.json", cnn, machine).step_time == new.step_time
+    compared = em.compare(cnn, machine, methods=["single-gpu"], cost_version=1, progress=False)
+    assert compared.columns()["step_time_s"] == [old.step_time]
+
+
+def test_float32_decides_the_arithmetic(cnn: em.Graph) -> None:
+    def placed(word: str) -> em.Placement:
+        return em.place(cnn, "h100", method="single-gpu", float32=word, progress=False)
+
+    assert placed("tf32").step_time < placed("ieee").step_time
+
+
 def test_results_are_frozen_and_copies(placed: em.Placement) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         placed.document = {}  # type: ignore[misc]

@@ -13,8 +13,8 @@ from torch import nn
 import emplace as em
 
 BACKENDS: Any = torch.backends
-#: Newer PyTorch has them; it refuses the older switches once these were set.
-NEWER = hasattr(BACKENDS.cuda.matmul, "fp32_precision") and hasattr(BACKENDS.cudnn, "conv")
+#: Newer PyTorch has switches per operation; it refuses the older ones once these were set.
+NEWER = hasattr(BACKENDS.cudnn, "conv")
 DEFAULT = {"products": "ieee", "convolutions": "tf32"}
 
 

@@ -27,6 +27,11 @@ TEST(Facts, MachineOfEachCostVersionRoundTrips) {
   const std::string own =
       "[[profile]]\nname = \"mine\"\nbase = \"h100\"\npeak = \"50TFLOP/s\"\nefficiency = { conv = 0.5 }\n"
       "[[device]]\nprofile = \"mine\"\n[[device]]\nprofile = \"l40s\"\n[[device]]\nprofile = \"k40\"\n";
+  const DeviceSet islands = parse_machine("h100 x 2 by nvlink4, h100").value();
+  const auto sent_islands = devices_of(prepare_facts(islands, RealOptions{}));
+  ASSERT_TRUE(sent_islands.ok());
+  EXPECT_EQ(sent_islands->link(DeviceId{0}, DeviceId{1}).name, "nvlink4") << "its collectives take as long";
+  EXPECT_EQ(sent_islands->link(DeviceId{0}, DeviceId{2}).name, "pcie5_x16");
   for (const CostVersion costs : {CostVersion::k1, CostVersion::k2}) {
     const std::string file = "costs = " + std::string{word_of(costs)} + "\n" + own;
     for (const DeviceSet& sent : {parse_machine("h100 x 2, mi300x, epyc9654", {}, costs).value(),
@@ -45,6 +50,12 @@ TEST(Facts, MachineOfEachCostVersionRoundTrips) {
       newer = *prepare;
       newer.devices[0].peaks_gflops.pop_back();
       EXPECT_FALSE(devices_of(newer).ok());
+      newer = *prepare;
+      newer.link_names.pop_back();
+      EXPECT_FALSE(devices_of(newer).ok());
+      newer = *prepare;
+      newer.link_names[1] = "nvlink99";
+      EXPECT_FALSE(devices_of(newer).ok()) << "a link of a newer program";
     }
   }
 }

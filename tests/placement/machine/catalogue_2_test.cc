@@ -7,7 +7,7 @@
 #include <fstream>
 #include <set>
 
-#include "placement/machine/arithmetic_on.h"
+#include "placement/machine/arithmetic_notes.h"
 #include "placement/machine/catalogue.h"
 #include "placement/machine/device_file.h"
 #include "placement/machine/machine_text.h"
@@ -189,7 +189,7 @@ TEST(CatalogueVersions, PeaksOfAFileChangeThoseOfVersionTwoInProportion) {
 
 TEST(ArithmeticOn, FallsBackAsFrameworksDo) {
   const auto on = [](std::string_view device, Arithmetic wanted) {
-    return arithmetic_on(newest(device), wanted);
+    return arithmetic_on(newest(device).peaks_gflops, wanted);
   };
   EXPECT_EQ(on("a100_80", Arithmetic::kFp8), Arithmetic::kBf16);
   EXPECT_EQ(on("h100", Arithmetic::kFp8), Arithmetic::kFp8);
@@ -206,10 +206,11 @@ TEST(ArithmeticOn, FallsBackAsFrameworksDo) {
   EXPECT_EQ(on("b200", Arithmetic::kW4), Arithmetic::kFp16);
   EXPECT_EQ(on("epyc9654", Arithmetic::kW4), Arithmetic::kBf16);
   EXPECT_EQ(on("m4max", Arithmetic::kFp64), Arithmetic::kFp32);
-  EXPECT_EQ(arithmetic_on(*find_profile("k40"), Arithmetic::kFp8), Arithmetic::kFp8) << "of version 1";
+  EXPECT_EQ(arithmetic_on(find_profile("k40")->peaks_gflops, Arithmetic::kFp8), Arithmetic::kFp8)
+      << "of version 1";
   for (const CatalogueDevice& device : catalogue_devices())
     for (const auto& arithmetic : enum_words(Arithmetic{}).words)
-      EXPECT_GT(peak_of(device.profile_2, arithmetic_on(device.profile_2, arithmetic.value)), 0)
+      EXPECT_GT(peak_of(device.profile_2, arithmetic_on(device.profile_2.peaks_gflops, arithmetic.value)), 0)
           << device.profile.name << " " << arithmetic.word;
 }
 

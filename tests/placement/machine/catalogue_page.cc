@@ -86,8 +86,8 @@ fixed efficiency per class of op. Version 2 has a peak for each arithmetic, and 
 
 | machine | version |
 |---|---|
-| a text, `here`, or the text in a graph file | 2; `--costs 1` (a config: `input.costs`) chooses version 1 |
-| a device file | what its key `costs` says; 1 without it |
+| a text, `here`, or the text in a graph file | 2; `--cost-version 1` (a config: `input.costs`) chooses version 1 |
+| a device file | that of its key `costs`; 1 without it |
 | the machine of a run's record, for `--resume`, `--branch` and `replay` | that of the run; 1 if the run is older than versions |
 
 All files of `configs/devices` have version 1. CPUs and Kepler GPUs have the same float32 times in both. Times measured
@@ -101,7 +101,7 @@ default of their framework: TF32 for ONNX Runtime, TensorFlow and XLA; for PyTor
 
 ```sh
 emplace compare GRAPH --devices "a100 x 2" --float32 tf32
-emplace place GRAPH --devices "a100 x 2" --costs 1
+emplace place GRAPH --devices "a100 x 2" --cost-version 1
 ```
 
 ## What the values are

@@ -41,9 +41,9 @@ TEST(CostModel, EqualsTheReferenceToNineDigits) {
     double got = 0;
     if (op == "total") {
       for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
-        got += estimate_us(graph, OpId{i}, *find_profile(profile));
+        got += roofline_us(graph, OpId{i}, *find_profile(profile));
     } else {
-      got = estimate_us(graph, OpId{static_cast<std::uint32_t>(std::stoul(op))}, *find_profile(profile));
+      got = roofline_us(graph, OpId{static_cast<std::uint32_t>(std::stoul(op))}, *find_profile(profile));
     }
     EXPECT_NEAR(got, expected, 1e-9 * std::max(1.0, expected)) << line;
     ++compared;
@@ -85,7 +85,7 @@ TEST(CostModel, TensorFlowOpsPayOnlyForThePartThatTheyRead) {
     const std::string_view type = graph->type_name(OpId{i});
     if (type != "Shape" && type != "ShapeN" && type != "GatherV2" && type != "StridedSlice") continue;
     ++seen;
-    EXPECT_LT(estimate_us(*graph, OpId{i}, profile), profile.launch_us + 1) << graph->name(OpId{i});
+    EXPECT_LT(roofline_us(*graph, OpId{i}, profile), profile.launch_us + 1) << graph->name(OpId{i});
   }
   EXPECT_GT(seen, 100u);
 }

@@ -32,8 +32,8 @@ double rate(const DeviceSet& machine, std::string_view from, std::string_view to
 TEST(MachineText, NamesDevicesByKindInTheOrderOfTheText) {
   const DeviceSet machine = machine_of_text("h100 x 2, epyc9654, rtx4090");
   EXPECT_THAT(names_in(machine), ElementsAre("gpu:0", "gpu:1", "cpu:0", "gpu:2"));
-  EXPECT_EQ(machine[DeviceId{0}].profile, *find_profile("h100", kCurrentCosts));
-  EXPECT_EQ(machine[DeviceId{2}].profile, *find_profile("epyc9654", kCurrentCosts));
+  EXPECT_EQ(machine[DeviceId{0}].profile, *find_profile("h100"));
+  EXPECT_EQ(machine[DeviceId{2}].profile, *find_profile("epyc9654"));
   EXPECT_EQ(machine[DeviceId{3}].memory_bytes, find_profile("rtx4090")->memory_bytes);
   EXPECT_EQ(machine[DeviceId{0}].host, "");
   EXPECT_TRUE(nics_of(machine).empty());
@@ -129,8 +129,9 @@ TEST(MachineText, RecordIsAFileOrAText) {
 }
 
 TEST(MachineText, APersonsTextHasTheCurrentCosts) {
-  const DeviceSet machine = machine_of_text("h100, epyc9654");
-  for (const Device& device : machine.devices()) EXPECT_EQ(device.profile.cost_version, CostVersion::k2);
+  const DeviceSet machine = parse_machine("h100, epyc9654").value();
+  EXPECT_EQ(machine[DeviceId{0}].profile, *find_profile("h100", CostVersion::k2));
+  EXPECT_EQ(machine[DeviceId{1}].profile, *find_profile("epyc9654", CostVersion::k2));
   EXPECT_EQ(parse_machine("h100", {}, CostVersion::k1)->devices()[0].profile, *find_profile("h100"))
       << "a profile of a file without a version";
 }

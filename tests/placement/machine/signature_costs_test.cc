@@ -8,6 +8,7 @@
 #include <set>
 
 #include "placement/machine/cost_model.h"
+#include "placement/machine/cost_trust.h"
 #include "placement/machine/device_file.h"
 #include "placement/placement.h"
 
@@ -71,13 +72,16 @@ TEST(SignatureCostsTest, DeviceFileAppliesThemToItsOps) {
   const CostTable costs{graph, *devices};
   EXPECT_EQ(costs.ns(DeviceId{0}, OpId{3}), 77'500);
   EXPECT_EQ(costs.ns(DeviceId{1}, OpId{6}), 77'500);
-  const double estimate = estimate_us(graph, OpId{4}, (*devices)[DeviceId{0}].profile);
+  const double estimate = roofline_us(graph, OpId{4}, (*devices)[DeviceId{0}].profile);
   EXPECT_EQ(costs.ns(DeviceId{0}, OpId{4}), std::llround(estimate * 1e3));
   EXPECT_EQ(costs.ns(DeviceId{0}, OpId{2}), 0);  // A view is free.
   // Half of the ops are on each device; those of one signature are measured.
-  EXPECT_EQ(measured_cost_share(graph, *devices, Placement(7, DeviceId{0})), 155 / (155 + 2 * estimate));
-  EXPECT_EQ(measured_cost_share(graph, devices->with_corun(2), Placement(7, DeviceId{1})),
-            155 / (155 + 2 * estimate));
+  const auto calibrated = [&](const DeviceSet& machine, DeviceId device) {
+    const StepCosts step = PlacementCosts{graph, machine}.of(Placement(7, device));
+    return step.share[static_cast<std::size_t>(CostSource::kCalibrated)];
+  };
+  EXPECT_EQ(calibrated(*devices, DeviceId{0}), 155 / (155 + 2 * estimate));
+  EXPECT_EQ(calibrated(devices->with_corun(2), DeviceId{1}), 155 / (155 + 2 * estimate));
   const DeviceSet other = devices->with_corun(1.5);
   EXPECT_NE(other.sha256(), devices->sha256());
 }
