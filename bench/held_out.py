@@ -295,6 +295,8 @@ TEXT = """# Held-out rows
 - does not fit: rows where the method found no placement that fits in memory. They are not in ρ.
 - time: median over rows, without reading the graph. Searches ran on one thread unless stated, on a machine that ran
   other work at the same time: with the same budget an idle machine searches more.
+- Costs are of version 1 (`docs/reference/measurement.md`, "Costs"): the machine of a world is a device file without
+  `costs`.
 """
 
 

@@ -286,6 +286,7 @@ def robust_page(rows):
             "- 95 %% above it: 95th percentile of the noisy steps above the step time without noise, the excess.\n"
             "- excess: change of the excess. p95: change of the 95th percentile itself.\n"
             "- does not fit: draws of 200 in which the placement does not fit in memory.\n"
+            "- Costs are of version 1.\n"
             "- The step time of robust is within 2 %% of the fastest that its own search found. It may be further above that of\n"
             "  auto, which had the whole budget; where a placement would not fit in some draws, it is (last column).\n\n%s") % robust_table(
                 [r for r in rows if "robust" in r])
@@ -294,7 +295,7 @@ def robust_page(rows):
 def page(rows):
     machines, workloads = [r for r in rows if "methods" in r], [r for r in rows if "file" in r]
     orders = [r for r in rows if "searched" in r]
-    text = "# Quality\n\nHow good the placements of `emplace place` are. `bench/quality.py` writes this page. Times in ms.\n"
+    text = "# Quality\n\nHow good the placements of `emplace place` are. `bench/quality.py` writes this page. Times in ms. Costs are of version 1.\n"
     if workloads:
         text += ("\n## Workloads of dnn-partitioning (auto on one core)\nρ is the value over the best known one; below 1 is a record.\n"
                  "`layer/` and `operator/` are its LayerGraphs and OperatorGraphs.\n\n%s") % workload_table(workloads)

@@ -10,6 +10,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 ENDINGS = (".json.gz", ".json", ".json.zst", ".epg", ".msgpack")
 
@@ -18,7 +20,7 @@ class Failed(Exception):
     """A command that failed, with its error message."""
 
 
-def run_program(program, words, allowed=(0,)):
+def run_program(program: str, words: Sequence[str], allowed: Sequence[int] = (0,)) -> Any:
     """The JSON object that a command prints; None for an allowed exit status without one. Raises Failed."""
     return run_measured(program, words, allowed)[0]
 
@@ -99,7 +101,7 @@ def finish(failures, what):
     return 1 if failures else 0
 
 
-def exit_status(run):
+def exit_status(run: Callable[[], int]) -> int:
     """The exit status of a driver: what run() returns, 130 if it was interrupted, 2 if it cannot run."""
     try:
         return run()
@@ -139,7 +141,7 @@ def ms(seconds):
     return "–" if seconds is None else "%.1f" % (seconds * 1e3)
 
 
-def markdown(head, rows, left=1):
+def markdown(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> str:
     """A Markdown table whose first `left` columns are aligned to the left."""
     lines = ["| %s |" % " | ".join(head), "|" + "---|" * left + "--:|" * (len(head) - left)]
     return "\n".join(lines + ["| %s |" % " | ".join(map(str, row)) for row in rows]) + "\n"

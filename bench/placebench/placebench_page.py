@@ -202,6 +202,7 @@ def page(results):
   (`docs/results/papers.md`).
 - Best known values come from this project's own searches, here and with 20 s, unless "found by" names another source.
   A placer that finds a lower one has a ratio below 1, and `placebench.py judge --by` keeps its placement.
+- Costs are of version 1 for all machines (`--cost-version 1`), because the best known values are.
 
 ## Means
 

@@ -139,7 +139,7 @@ class Workshop:
     def first_costs(self):
         """The words that choose cost version 1; none for a program that has no other."""
         done = subprocess.run([self.program, "bound", "--help"], capture_output=True, text=True)
-        return ["--costs", "1"] if "--costs" in done.stdout else []
+        return ["--cost-version", "1"] if "--cost-version" in done.stdout else []
 
     def missing(self, task):
         """The option without which a task cannot run; None if it can."""
