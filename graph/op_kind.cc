@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/text/word_list.h"
+
 namespace emplace {
 namespace {
 
@@ -526,11 +528,8 @@ class Index {
  public:
   explicit Index(std::span<const OpKindRow> rows) {
     for (const OpKindRow& row : rows) {
-      for (std::string_view rest = row.types; !rest.empty();) {
-        const std::size_t end = std::min(rest.find(' '), rest.size());
-        kinds_.push_back({rest.substr(0, end), row.op_class, row.work, row.view, row.state});
-        rest.remove_prefix(std::min(end + 1, rest.size()));
-      }
+      for (const std::string_view type : words_in(row.types))
+        kinds_.push_back({type, row.op_class, row.work, row.view, row.state});
     }
     const auto is_pattern = [](const OpKind& kind) { return kind.name.find('*') != std::string_view::npos; };
     first_pattern_ =

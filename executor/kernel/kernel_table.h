@@ -1,7 +1,6 @@
 #pragma once
 /// Tables of the kernels of one kind of device.
 
-#include <algorithm>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -10,19 +9,10 @@
 
 #include "base/check.h"
 #include "base/result.h"
+#include "base/text/word_list.h"
 #include "executor/kernel/signature.h"
 
 namespace emplace {
-
-/// Calls `visit` with each word of a text, whose words are separated by spaces.
-template <class Visit>
-void each_word(std::string_view text, Visit visit) {
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    visit(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
 
 /// One row: op types, separated by spaces, and the function that makes their kernels. Its errors:
 /// kUnsupported if there is no kernel for an attribute, a dtype or a shape; the context states which.
@@ -42,9 +32,8 @@ class KernelTable {
   KernelTable(std::initializer_list<Family> families) {
     for (const Family family : families)
       for (const KernelEntry<Kernel>& entry : family())
-        each_word(entry.types, [&](std::string_view type) {
+        for (const std::string_view type : words_in(entry.types))
           EMPLACE_CHECK(makers_.emplace(type, entry.make).second, "each type belongs to one family");
-        });
   }
   /// Null for a type without a kernel.
   Make find(std::string_view type) const {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/text/word_list.h"
+
 namespace emplace::kernel_shapes {
 namespace {
 
@@ -39,21 +41,16 @@ constexpr CollectiveTypes kTypes[] = {
     {kPermute, "", "CollectivePermute CollectiveBcastSend CollectiveBcastSendV2"},
 };
 
-bool has_word(std::string_view list, std::string_view word) {
-  for (std::size_t at = list.find(word); at != std::string_view::npos; at = list.find(word, at + 1)) {
-    const std::size_t end = at + word.size();
-    if ((at == 0 || list[at - 1] == ' ') && (end == list.size() || list[end] == ' ')) return true;
-  }
-  return false;
-}
-
 std::optional<KernelKind> kind_of_type(std::string_view type) {
   const std::size_t colon = type.rfind("::");
   std::string_view space = colon == std::string_view::npos ? std::string_view{} : type.substr(0, colon);
   if (space == "_c10d_functional") space.remove_prefix(1);
   const std::string_view name = colon == std::string_view::npos ? type : type.substr(colon + 2);
-  for (const CollectiveTypes& one : kTypes)
-    if (one.space == space && has_word(one.names, name)) return one.kind;
+  for (const CollectiveTypes& one : kTypes) {
+    if (one.space != space) continue;
+    const auto names = words_in(one.names);
+    if (std::ranges::find(names, name) != names.end()) return one.kind;
+  }
   return std::nullopt;
 }
 

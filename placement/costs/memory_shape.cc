@@ -2,24 +2,22 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <vector>
+
+#include "base/text/word_list.h"
 
 namespace emplace::kernel_shapes {
 namespace {
 
-/// A set of words that are separated by spaces.
-std::unordered_set<std::string_view> words_of(std::string_view list) {
-  std::unordered_set<std::string_view> words;
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(' '), list.size());
-    words.insert(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return words;
+/// The words of a list, which spaces separate.
+std::unordered_set<std::string_view> set_of(std::string_view list) {
+  const std::vector<std::string_view> words = words_in(list);
+  return {words.begin(), words.end()};
 }
 
 /// Ops that only move their first input's data.
 bool is_copy(std::string_view name) {
-  static const auto kCopies = words_of(
+  static const auto kCopies = set_of(
       "clone copy copy_ _to_copy to type_as contiguous cat concat stack hstack vstack dstack column_stack "
       "flip "
       "roll repeat repeat_interleave tile constant_pad_nd pad reflection_pad1d reflection_pad2d "
@@ -37,7 +35,7 @@ bool is_copy(std::string_view name) {
 
 /// Ops whose time is neither that of their traffic nor of their work: sorts, loops, factorisations.
 bool is_other(std::string_view name, const OpRole& role) {
-  static const auto kSorts = words_of(
+  static const auto kSorts = set_of(
       "sort argsort msort topk kthvalue median mode unique_consecutive _unique2 nonzero argwhere "
       "searchsorted "
       "histc bincount TopK Unique NonZero NonMaxSuppression TopKV2 UniqueV2 UniqueWithCounts "
@@ -65,7 +63,7 @@ bool is_row_update(std::string_view name) {
 }
 
 bool is_gather(std::string_view name, const OpRole& role) {
-  static const auto kGathers = words_of(
+  static const auto kGathers = set_of(
       "embedding_dense_backward index_put _index_put_impl _unsafe_index_put _unsafe_index scatter "
       "scatter_add "
       "scatter_reduce index_add index_copy index_fill take take_along_dim masked_scatter masked_select "
@@ -76,7 +74,7 @@ bool is_gather(std::string_view name, const OpRole& role) {
 
 /// An input of which a kernel reads the shape alone, or an element of each row; -1 if it reads all of them.
 std::int8_t unread_input(std::string_view name) {
-  static const auto kOfShape = words_of(
+  static const auto kOfShape = set_of(
       "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_zeros new_ones "
       "new_full "
       "new_empty nll_loss_forward nll_loss2d_forward nll_loss ZerosLike OnesLike Shape Size ShapeN Rank "

@@ -1,25 +1,14 @@
 #pragma once
 /// Tables with one row per rule and the op types that it holds for.
 
-#include <algorithm>
 #include <initializer_list>
 #include <span>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
+
+#include "base/text/word_list.h"
 
 namespace emplace {
-
-/// The words of a text; single spaces separate them.
-inline std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    if (end > 0) words.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
-}
 
 /// Finds the row of an op type, of which `Row::types` has all, separated by spaces. The rows must outlive it.
 template <class Row>
@@ -28,7 +17,7 @@ class RowsByType {
   explicit RowsByType(std::initializer_list<std::span<const Row>> tables) {
     for (const std::span<const Row> table : tables)
       for (const Row& row : table)
-        for (const std::string_view type : words_of(row.types)) rows_.emplace(type, &row);
+        for (const std::string_view type : words_in(row.types)) rows_.emplace(type, &row);
   }
   /// Null if no row has the type.
   const Row* find(std::string_view type) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text/word_list.h"
 #include "graph/formats/reading/rule_rows.h"
 #include "graph/formats/tensorflow/tf_ops.h"
 
@@ -188,7 +189,7 @@ std::uint32_t first_output(const NodeDef& node, std::string_view output_name) {
   const Row* row = kByType.find(node.op());
   if (row == nullptr) return 0;
   std::uint32_t at = 0;
-  for (const std::string_view output : words_of(row->outputs)) {
+  for (const std::string_view output : words_in(row->outputs)) {
     const std::size_t colon = output.find(':');
     if (output.substr(0, colon) == output_name) return at;
     at += colon == std::string_view::npos ? 1 : list_length(node, output.substr(colon + 1));

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/text/word_list.h"
 #include "graph/capped.h"
 #include "graph/formats/reading/file_parts.h"
-#include "graph/formats/reading/rule_rows.h"
 
 namespace emplace {
 namespace {
@@ -19,7 +19,7 @@ constexpr std::string_view kReadWeights =
     "native_batch_norm_backward native_layer_norm_backward";
 
 bool reads_weights(std::string_view base) {
-  static const std::vector<std::string_view> kTypes = words_of(kReadWeights);
+  static const std::vector<std::string_view> kTypes = words_in(kReadWeights);
   return std::ranges::find(kTypes, base) != kTypes.end() ||
          base.find("scaled_dot_product") != std::string_view::npos;
 }

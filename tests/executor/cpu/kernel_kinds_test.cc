@@ -23,10 +23,10 @@ TEST(KernelKinds, AllTypesWithAKernelAreInTheTable) {
         box_kernels(), resize_kernels(), lookup_kernels(), scatter_kernels(), scatter_slices_kernels(),
         selection_kernels(), creation_kernels()}) {
     for (const KernelEntry& entry : family)
-      each_word(entry.types, [&](std::string_view type) {
+      for (const std::string_view type : words_in(entry.types)) {
         ++kernels;
         EXPECT_TRUE(is_known(type)) << type << " is missing in graph/op_kind.cc";
-      });
+      }
   }
   EXPECT_GT(kernels, 100u);
 }

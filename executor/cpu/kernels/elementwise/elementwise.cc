@@ -54,7 +54,7 @@ const ElementwiseForm* elementwise_form(std::string_view type) {
     std::unordered_map<std::string_view, const ElementwiseForm*> all;
     for (const auto forms : all_forms()) {
       for (const ElementwiseForm& form : forms)
-        each_word(form.types, [&](std::string_view word) { all.emplace(word, &form); });
+        for (const std::string_view word : words_in(form.types)) all.emplace(word, &form);
     }
     return all;
   }();
