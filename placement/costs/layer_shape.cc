@@ -22,14 +22,17 @@ void add_attention(const OpSizes& op, const AttentionSizes& sizes, Kernels& kern
   if (batch < 1 || heads < 1 || kv_heads < 1 || queries < 1 || keys < 1 || key_size < 1) return;
   const bool decode =
       !backward && queries <= kMostDecoded && (queries == 1 || queries * kMostDecoded <= keys);
-  const double bytes_each =
-      op.elements(op.role().second) > 0 ? op.bytes_of_element(op.role().second) : op.bytes_of_element(0);
+  // Keys may be of another dtype than the queries, as in a cache of eight bits. Results are as queries,
+  // values as keys. An op whose keys are no input of their own has all in one tensor.
+  const double query_bytes = op.bytes_of_element(op.role().first);
+  const double key_bytes =
+      op.elements(op.role().second) > 0 ? op.bytes_of_element(op.role().second) : query_bytes;
   const double both = key_size + value_size, cached = batch * kv_heads * keys;
   const double masked = causal && queries > 1 ? queries * (std::min(queries, keys) - 1) / 2 : 0;
   KernelShape kernel;
   kernel.flops =
       2 * batch * heads * (queries * keys - masked) * (backward ? 3 * key_size + 2 * value_size : both);
-  kernel.bytes = bytes_each * both * (batch * heads * queries + cached) * (backward ? 2 : 1);
+  kernel.bytes = both * (query_bytes * batch * heads * queries + key_bytes * cached) * (backward ? 2 : 1);
   kernel.launches = backward ? kLaunchesOfGradient : 1;
   if (decode) {
     kernel.kind = KernelKind::kDecode;

@@ -42,13 +42,14 @@ TEST(AttentionShape, OneQueryDecodes) {
   EXPECT_EQ(kernel_of(torch_attention(16, 128, "{}")).kind, kEncoder);
 }
 
-TEST(AttentionShape, ACacheOfEightBitsDecidesTheArithmeticOfDecoding) {
+/// Of 4 sequences, one query each in bf16 of 8 heads, which share 2 heads of 4,096 keys.
+KernelShape decoding(DType cache) {
   OpGraphBuilder builder;
   builder.set_name("decode");
-  const auto tensor = [&](const char* name, DType dtype, std::int64_t length) {
-    builder.add({.name = name, .type = "Input", .outputs = {{dtype, {4, 8, length, 64}}}});
+  const auto tensor = [&](const char* name, DType dtype, std::int64_t heads, std::int64_t length) {
+    builder.add({.name = name, .type = "Input", .outputs = {{dtype, {4, heads, length, 64}}}});
   };
-  tensor("query", DType::kBF16, 1), tensor("key", DType::kF8, 4096), tensor("value", DType::kF8, 4096);
+  tensor("query", DType::kBF16, 8, 1), tensor("key", cache, 2, 4096), tensor("value", cache, 2, 4096);
   builder.add({.name = "op",
                .type = "aten::scaled_dot_product_attention",
                .inputs = {{0, 0}, {1, 0}, {2, 0}},
@@ -56,9 +57,22 @@ TEST(AttentionShape, ACacheOfEightBitsDecidesTheArithmeticOfDecoding) {
                .flops = std::int64_t{4} * 8 * 4096 * (2 * 64 + 2 * 64 + 5)});
   const OpGraph graph = std::move(builder).build().value();
   const auto kernels = kernels_of(graph, OpId{3});
-  ASSERT_EQ(kernels.size(), 1u);
-  EXPECT_EQ(kernels[0].kind, kDecode);
-  EXPECT_EQ(kernels[0].arithmetic, Arithmetic::kFp8);
+  return kernels.size() == 1 ? kernels[0] : KernelShape{};
+}
+
+TEST(AttentionShape, ACacheOfEightBitsDecidesTheArithmeticOfDecoding) {
+  EXPECT_EQ(decoding(DType::kF8).kind, kDecode);
+  EXPECT_EQ(decoding(DType::kF8).arithmetic, Arithmetic::kFp8);
+  EXPECT_EQ(decoding(DType::kBF16).kind, kDecode);
+  EXPECT_EQ(decoding(DType::kBF16).arithmetic, Arithmetic::kBf16);
+}
+
+// As decode_rows() of scripts/costs/attention.py, which the tables are fitted with: keys and values in the
+// bytes of the cache, queries and results in those of the queries.
+TEST(AttentionShape, QueriesAndCacheCountInTheirOwnBytes) {
+  const double cached = 2.0 * 4 * 2 * 4096 * 64, queries = 2.0 * 4 * 8 * 64;
+  EXPECT_EQ(decoding(DType::kF8).bytes, 1 * cached + 2 * queries);
+  EXPECT_EQ(decoding(DType::kBF16).bytes, 2 * cached + 2 * queries);
 }
 
 TEST(AttentionShape, CrossAttentionHasItsOwnKeys) {
