@@ -24,8 +24,8 @@ struct AnswerFacts {
   const PlacementOutput& output;
   double wall_s = 0;  ///< Time that it took [s].
   bool slower_than_single = false;
-  std::optional<StepCosts> costs;                     ///< Of the answer, if it is a simulated step.
-  std::optional<JitteredSteps> steps, fastest_steps;  ///< Noisy steps, of the answer and of its `fastest`.
+  std::optional<StepCosts> costs;  ///< The costs behind the answer's step time, if that is simulated.
+  std::optional<JitteredSteps> steps, fastest_steps;  ///< Noisy steps of the answer and of its `fastest`.
 };
 
 Json answer_json(const Answer& answer, const AnswerFacts& facts);

@@ -67,8 +67,8 @@ class Evaluate final : public Command {
     std::optional<Verification> verified;
     std::vector<std::string> synthetic_types;
     std::vector<DeviceId> stand_ins;
-    std::vector<std::string> notes;  ///< Of the executor, already printed.
-    std::optional<StepCosts> costs;  ///< Of a simulated step.
+    std::vector<std::string> notes;  ///< What the executor noted; already printed.
+    std::optional<StepCosts> costs;  ///< The costs behind the step time, if that is simulated.
     std::optional<JitteredSteps> jittered;
   };
   Result<Evaluated> simulate(const Inputs& inputs, const Placement& placement,

@@ -22,6 +22,7 @@
 #include "launcher/settings/config.h"
 #include "launcher/settings/start.h"
 #include "launcher/terminal/build_info.h"
+#include "placement/machine/cost_trust.h"
 #include "placement/placement_file.h"
 #include "record/report/learning_curve.h"
 #include "record/report/report_page.h"
@@ -345,6 +346,8 @@ class Reader {
                               const actors::TaskGraph& one, Executor& model) {
     Learned learned;
     learned.of_start.resize(starts_.size());
+    const bool steps = judge_of(config_).objective == Objective::kStepTime;
+    PlacementCosts costs{one.graph, one.devices};
     for (std::size_t s = 0; s < starts_.size(); ++s) {
       TableRow row = row_of(starts_[s], graph.curves[s]);
       EMPLACE_TRY_ASSIGN(const auto best, starts_[s].db->results().best(one.sha256));
@@ -358,6 +361,8 @@ class Reader {
           row.measurement.step_time_s = best->step_time_s;
           row.measurement.label = best->label;
           learned.on_real_devices = true;
+        } else if (row.measurement.valid && steps) {
+          row.costs = costs.of(placement);
         }
         if (row.measurement.valid && (learned.best.empty() || row.measurement.step_time_s < learned.best_s))
           learned.best = placement, learned.best_s = row.measurement.step_time_s, learned.from = s;

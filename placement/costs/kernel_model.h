@@ -64,7 +64,8 @@ class GraphKernels {
   struct Kernel {
     KernelShape shape;
     TablePoint point;
-    /// Of a batch of products [m, k] [k, n]: the point of one product with all of their rows.
+    /// The point of one product [batch · m, k] [k, n], for devices whose tables have no batches of products;
+    /// other kinds of kernels have none.
     TablePoint as_one = {};
   };
   /// The kernels of an op: none for state and views, two for both gradients of a convolution.

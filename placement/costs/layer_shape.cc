@@ -59,7 +59,8 @@ void add_torch_attention(const OpSizes& op, bool backward, Kernels& kernels) {
   AttentionSizes sizes{.heads = static_cast<double>(query[head]), .kv_heads = static_cast<double>(key[head])};
   sizes.keys = static_cast<double>(op.flops() / per_score / rows);
   if (sizes.keys < 1) return;
-  // Of packed sequences, all queries of the batch are in one row.
+  // The shape does not give the batch: packed sequences are rows of one long sequence. The keys of one
+  // sequence are known from the work, and so the number of sequences.
   const double all_keys =
       static_cast<double>(op.elements(k)) / (static_cast<double>(key[head]) * static_cast<double>(depth));
   sizes.batch = std::max(1.0, all_keys / sizes.keys);

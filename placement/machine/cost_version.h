@@ -19,9 +19,10 @@ constexpr auto enum_words(CostVersion) {
                    std::array{EnumWord{CostVersion::k1, "1"}, EnumWord{CostVersion::k2, "2"}}};
 }
 
-/// That of machines that a person names by a text or as `here`.
+/// The version of a machine that a person names by a text or as `here`.
 inline constexpr CostVersion kCurrentCosts = CostVersion::k2;
-/// That of device files and records without one: there was no other when they were written.
+/// The version of device files and records that state none, because version 1 was the only one when they were
+/// written.
 inline constexpr CostVersion kUnstatedCosts = CostVersion::k1;
 
 }  // namespace emplace

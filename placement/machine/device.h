@@ -36,11 +36,12 @@ struct Profile {
   std::array<double, kNumOpClasses> efficiency{};  ///< [OpClass] Unused for state and view.
   std::shared_ptr<const SignatureCosts> costs;  ///< Times measured on such a device; null if there are none.
   CostVersion cost_version = CostVersion::k1;   ///< How the times of other ops are estimated.
-  /// [OpClass] Of version 2: classes whose efficiency is the user's own; their ops are estimated by
-  /// version 1.
+  /// [OpClass] Classes whose efficiency is the user's own. Their ops are estimated by version 1 even where
+  /// the profile has version 2.
   std::bitset<kNumOpClasses> own_efficiency;
 
-  // Of version 2; a profile whose family has no tables is estimated by version 1.
+  // Version 2 alone reads the fields below. On families without tables, such as CPUs, it estimates ops as
+  // version 1 does, at the peak of their arithmetic.
   /// [Arithmetic] Dense peaks of products [GFLOP/s], with FP32 accumulation; 0: the device lacks the units.
   std::array<double, kNumArithmetics> peaks_gflops{};
   std::int64_t l2_bytes = 0;  ///< The last cache that all its units share [B].

@@ -124,7 +124,7 @@ std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict
     const double bound = fits(*row) && slowest > 0 ? graph.lower_bound_s / slowest : 0;
     cells += fits(*row) ? element("td",
                                   fmt::format(kBar, share * 100, bound * 100) + "<span>" +
-                                      seconds(m.step_time_s) + "</span>" +
+                                      seconds(m.step_time_s) + error_of(*row) + "</span>" +
                                       (m.label == MeasurementLabel::kSimulated
                                            ? std::string{}
                                            : " " + element("span", std::string{label_name(m.label)})),

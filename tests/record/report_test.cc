@@ -255,6 +255,24 @@ TEST(Report, ShowsTheSpreadOfNoisyRows) {
   EXPECT_THAT(page, Not(HasSubstr("+9.1 %")));
 }
 
+TEST(Report, ShowsTheErrorOfTheCostsBesideEachStepTime) {
+  ReportData data;
+  data.graphs = {made_up_graph()};
+  EXPECT_THAT(render_report(data), Not(HasSubstr("&plusmn;")));
+  std::vector<TableRow>& heuristics = data.graphs[0].heuristics;
+  heuristics[0].costs =
+      StepCosts{.version = CostVersion::k1, .error = 0.25};  // Its machine was not measured.
+  heuristics[1].costs = StepCosts{.version = CostVersion::k2, .error = 0.09};
+  heuristics[2].costs = StepCosts{.version = CostVersion::k2, .error = 0.33};  // It does not fit.
+  data.graphs[0].learned[0].costs = StepCosts{.version = CostVersion::k2, .error = 0.12};
+  const std::string page = render_report(data);
+  EXPECT_THAT(page, HasSubstr("<span>900.0 ms</span>"));
+  EXPECT_THAT(page, HasSubstr("<span>600.0 ms &plusmn; 9 %</span>"));
+  EXPECT_THAT(page, HasSubstr("<span>450.0 ms &plusmn; 12 %</span>"));
+  EXPECT_THAT(page, HasSubstr("<dd>450.0 ms &plusmn; 12 %</dd>")) << "the card has the error too";
+  EXPECT_THAT(page, Not(HasSubstr("33 %")));
+}
+
 TEST(Report, ShowsTheLastStateOfTheNodes) {
   ReportData data;
   data.graphs = {made_up_graph()};

@@ -99,6 +99,31 @@ TEST(ReportCommand, WritesTheSamePageAsTheRun) {
   EXPECT_LE(result["graphs"][0]["best_step_time_s"].get<double>(), best);
 }
 
+/// The text of the cells with step times that fit, of all methods of a page.
+std::vector<std::string> step_times(const std::string& page) {
+  const std::string open = "<td class=\"wide\">", end = "</td>";
+  std::vector<std::string> cells;
+  for (std::size_t at = page.find(open); at != std::string::npos; at = page.find(open, at + 1))
+    cells.push_back(page.substr(at, page.find(end, at) - at));
+  return cells;
+}
+
+TEST(ReportCommand, EveryStepTimeOfMeasuredCostsHasItsError) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> on_gpus{"--episodes", "4", "--set", "input.devices=h100 x 2"};
+  ASSERT_EQ(run(quiet_run(folder.at("new"), on_gpus)).status, 0);
+  const auto cells = step_times(text_of(folder.at("new") + "/report.html"));
+  ASSERT_EQ(cells.size(), 6u) << "four heuristics and two starts";
+  for (const std::string& cell : cells) EXPECT_THAT(cell, HasSubstr("s &plusmn; ")) << cell;
+
+  std::vector<std::string> older = on_gpus;
+  older.insert(older.end(), {"--set", "input.costs=1"});
+  ASSERT_EQ(run(quiet_run(folder.at("old"), older)).status, 0);
+  const auto without = step_times(text_of(folder.at("old") + "/report.html"));
+  ASSERT_EQ(without.size(), 6u);
+  for (const std::string& cell : without) EXPECT_EQ(cell.find("&plusmn;"), std::string::npos) << cell;
+}
+
 TEST(ReportCommand, RunSucceedsIfItsPageCannotBeWritten) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.at("run") + "/report.html/in the way");
