@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "base/settings.h"
 #include "graph/float32.h"
@@ -34,7 +33,6 @@ constexpr auto enum_words(Arithmetic) {
                               EnumWord{Arithmetic::kBf16, "bf16"}, EnumWord{Arithmetic::kFp8, "fp8"},
                               EnumWord{Arithmetic::kInt8, "int8"}, EnumWord{Arithmetic::kW4, "w4"}}};
 }
-constexpr std::string_view arithmetic_name(Arithmetic arithmetic) { return word_of(arithmetic); }
 
 constexpr auto enum_words(Float32) {
   return EnumWords{"float32 arithmetic",

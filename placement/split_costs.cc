@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "placement/machine/cost_model.h"
+#include "placement/machine/cost_trust.h"
 #include "placement/partitioning_machine.h"
 
 namespace emplace {
@@ -80,9 +81,10 @@ void SplitCosts::read_times(const OpGraph& graph, const DeviceSet& devices, doub
     example[row_of_.back()] = d;
   }
   time_ps_.resize(costs.num_rows() * n);
+  PlacementCosts exact{graph, devices};
   for (std::size_t row = 0; row < costs.num_rows(); ++row) {
     const auto id = static_cast<DeviceId>(example[row]);
-    const std::vector<double> us = exact_costs_us(graph, devices, id);
+    const std::vector<double> us = exact.us(id);
     for (std::size_t op = 0; op < n; ++op) time_ps_[row * n + op] = picoseconds(us[op], most_ps);
   }
 }

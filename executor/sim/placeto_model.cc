@@ -6,7 +6,7 @@
 
 #include "executor/sim/placeto_simulator.h"
 #include "graph/order.h"
-#include "placement/machine/cost_model.h"
+#include "placement/machine/cost_trust.h"
 
 namespace emplace {
 namespace {
@@ -40,10 +40,11 @@ std::unique_ptr<Executor> make_placeto_model(const OpGraph& graph, const DeviceS
     auto simulator = make_placeto_model(renumbered(graph, order), devices);
     return std::make_unique<Renumbered>(std::move(order), std::move(simulator));
   }
+  PlacementCosts of_machine{graph, devices};
   std::vector<double> costs;
   std::vector<std::size_t> rows;
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    const std::vector<double> row = exact_costs_us(graph, devices, static_cast<DeviceId>(d));
+    const std::vector<double> row = of_machine.us(static_cast<DeviceId>(d));
     costs.insert(costs.end(), row.begin(), row.end());
     rows.push_back(d);
   }

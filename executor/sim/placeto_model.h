@@ -10,7 +10,7 @@
 
 namespace emplace {
 
-/// Kind "placeto". An op costs what the cost model estimates or was measured (exact_costs_us()); links are
+/// Kind "placeto". An op costs what the cost model estimates or was measured (PlacementCosts); links are
 /// the paper's (PlacetoOptions), those of the machine are ignored, as are its memory and shared links: every
 /// placement is valid, and peaks are zero. Only step times. `graph` and `devices` need not outlive it.
 /// Thread: construct anywhere, then one at a time.

@@ -23,7 +23,7 @@ std::string kernel_text(const KernelShape& shape) {
     if (size > 1 || &size == shape.at.data())
       sizes += fmt::format("{}{:.0f}", sizes.empty() ? "" : " x ", size);
   return fmt::format("{}{} {}, {}", shape.count > 1 ? fmt::format("{} x ", shape.count) : "",
-                     kernel_name(shape.kind), sizes, arithmetic_name(shape.arithmetic));
+                     word_of(shape.kind), sizes, word_of(shape.arithmetic));
 }
 
 /// The share of the device's peaks that an op reaches; 0: unknown.

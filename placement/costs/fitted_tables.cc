@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -121,15 +122,19 @@ FittedTables::FittedTables(std::string_view toml) {
   for (TomlTable& table : root.tables("table"))
     read_table(table, parse_word<Arithmetic>(table.text("arithmetic").value()).value());
   for (TomlTable& table : root.tables("collective")) read_table(table, Arithmetic::kFp32);
+  const auto place = [](const FittedTable& table) { return place_of(table.kernel, table.arithmetic); };
+  std::ranges::stable_sort(tables_, {}, place);
+  for (const FittedTable& table : tables_) ++begin_[place(table) + 1];
+  std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
   data_sheet_ = read_error(*root.table("data_sheet"));
   version_1_ = read_error(*root.table("version_1"));
 }
 
 const FittedTable* FittedTables::find(std::string_view of, KernelKind kernel, Arithmetic arithmetic) const {
-  const auto found = std::find_if(tables_.begin(), tables_.end(), [&](const FittedTable& table) {
-    return table.kernel == kernel && table.arithmetic == arithmetic && table.of == of;
-  });
-  return found == tables_.end() ? nullptr : &*found;
+  const std::size_t place = place_of(kernel, arithmetic);
+  const auto same = all().subspan(begin_[place], begin_[place + 1] - begin_[place]);
+  const auto found = std::ranges::find(same, of, &FittedTable::of);
+  return found == same.end() ? nullptr : &*found;
 }
 
 TablePoint FittedTables::locate(const KernelShape& shape) const {

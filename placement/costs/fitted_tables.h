@@ -75,6 +75,7 @@ class FittedTables {
   /// Reads the text of a fitted.toml. @pre it is well-formed: the program contains it, and tests read it
   explicit FittedTables(std::string_view toml);
 
+  /// By kind and arithmetic.
   std::span<const FittedTable> all() const { return tables_; }
   /// Returns null if there is none.
   const FittedTable* find(std::string_view of, KernelKind kernel, Arithmetic arithmetic) const;
@@ -94,8 +95,14 @@ class FittedTables {
   };
   const Axes& axes_for(KernelKind kind) const { return axes_[static_cast<std::size_t>(axes_of(kind))]; }
 
+  static std::size_t place_of(KernelKind kernel, Arithmetic arithmetic) {
+    return static_cast<std::size_t>(kernel) * kNumArithmetics + static_cast<std::size_t>(arithmetic);
+  }
+
   std::array<Axes, kNumTableAxes> axes_;
-  std::vector<FittedTable> tables_;
+  std::vector<FittedTable> tables_;  // By place_of().
+  std::array<std::uint32_t, kNumKernelKinds * kNumArithmetics + 1>
+      begin_{};  // [place_of] The first table of a place.
   HeldOutError data_sheet_, version_1_;
 };
 

@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace emplace {
@@ -88,6 +90,25 @@ KernelShape as_one_product(const KernelShape& batch) {
   return one;
 }
 
+struct ShapeHash {
+  std::size_t operator()(const KernelShape& shape) const {
+    std::uint64_t hash = std::uint64_t{shape.count} << 32 | static_cast<std::uint64_t>(shape.kind) << 8 |
+                         static_cast<std::uint64_t>(shape.arithmetic);
+    const auto mix = [&](double value) {
+      hash = std::rotl((hash ^ std::bit_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15U, 29);
+    };
+    for (const double size : shape.at) mix(size);
+    for (const double value : {shape.flops, shape.bytes, shape.launches}) mix(value);
+    return hash;
+  }
+};
+
+GraphKernels::Kernel kernel_of(const KernelShape& shape, const FittedTables& tables) {
+  if (shape.kind == KernelKind::kOther || shape.kind == KernelKind::kPermute) return {shape, {}};
+  const bool batch = shape.kind == KernelKind::kBatchProduct;
+  return {shape, tables.locate(shape), batch ? tables.locate(as_one_product(shape)) : TablePoint{}};
+}
+
 }  // namespace
 
 Arithmetic arithmetic_on(const std::array<double, kNumArithmetics>& peak_gflops, Arithmetic wanted) {
@@ -101,22 +122,21 @@ Arithmetic arithmetic_on(const std::array<double, kNumArithmetics>& peak_gflops,
 GraphKernels::GraphKernels(const OpGraph& graph) {
   const FittedTables& tables = FittedTables::shipped();
   const KernelShapes shapes{graph};
-  kernels_.reserve(graph.num_ops());
-  first_.reserve(graph.num_ops() + 1);
+  std::unordered_map<KernelShape, std::uint32_t, ShapeHash> numbers;
+  of_.reserve(shapes.all().size());
+  begin_.reserve(graph.num_ops() + 1);
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
-    first_.push_back(static_cast<std::uint32_t>(kernels_.size()));
+    begin_.push_back(static_cast<std::uint32_t>(of_.size()));
     for (const KernelShape& shape : shapes.of(OpId{i})) {
       if (shape.kind == KernelKind::kNone) continue;
-      has_collectives_ = has_collectives_ || is_collective(shape.kind);
-      if (shape.kind == KernelKind::kOther || shape.kind == KernelKind::kPermute) {
-        kernels_.push_back({shape, {}});
-        continue;
-      }
-      Kernel& kernel = kernels_.emplace_back(Kernel{shape, tables.locate(shape)});
-      if (shape.kind == KernelKind::kBatchProduct) kernel.as_one = tables.locate(as_one_product(shape));
+      const auto [it, is_new] = numbers.try_emplace(shape, static_cast<std::uint32_t>(distinct_.size()));
+      of_.push_back(it->second);
+      if (is_new) distinct_.push_back(kernel_of(shape, tables));
     }
   }
-  first_.push_back(static_cast<std::uint32_t>(kernels_.size()));
+  begin_.push_back(static_cast<std::uint32_t>(of_.size()));
+  has_collectives_ =
+      std::ranges::any_of(distinct_, [](const Kernel& kernel) { return is_collective(kernel.shape.kind); });
 }
 
 KernelModel::KernelModel(const DeviceRates& rates, const FittedTables& tables)
@@ -124,14 +144,17 @@ KernelModel::KernelModel(const DeviceRates& rates, const FittedTables& tables)
       launch_us_{rates.launch_us},
       bytes_per_us_{rates.bandwidth_gbs * 1e3},
       l2_bytes_{rates.l2_bytes} {
+  std::vector<std::string> from{rates.tables.begin(), rates.tables.end()};
+  from.push_back(fmt::format("family:{}", rates.family));
+  from.emplace_back(kAnyFamily);
   for (std::size_t kind = 0; kind < kNumKernelKinds; ++kind)
     for (std::size_t arithmetic = 0; arithmetic < kNumArithmetics; ++arithmetic)
       rows_[kind][arithmetic] =
-          resolve(rates, tables, static_cast<KernelKind>(kind), static_cast<Arithmetic>(arithmetic));
+          resolve(rates, from, tables, static_cast<KernelKind>(kind), static_cast<Arithmetic>(arithmetic));
 }
 
-KernelModel::Row KernelModel::resolve(const DeviceRates& rates, const FittedTables& tables, KernelKind kind,
-                                      Arithmetic wanted) {
+KernelModel::Row KernelModel::resolve(const DeviceRates& rates, std::span<const std::string> from,
+                                      const FittedTables& tables, KernelKind kind, Arithmetic wanted) {
   const Arithmetic runs = arithmetic_on(rates.peak_gflops, wanted);
   Row row{.trust = {CostSource::kDataSheet, tables.data_sheet().mean},
           .gflops = rates.peak_gflops[static_cast<std::size_t>(runs)]};
@@ -147,9 +170,6 @@ KernelModel::Row KernelModel::resolve(const DeviceRates& rates, const FittedTabl
   };
   // Weights that are converted first: such kernels may be measured though the device has no units for them.
   if (runs != wanted && !by_bytes && take(rates.name, kind, wanted)) return row;
-  std::vector<std::string> from{rates.tables.begin(), rates.tables.end()};
-  from.push_back(fmt::format("family:{}", rates.family));
-  from.emplace_back(kAnyFamily);
   static constexpr std::array kBytes{Arithmetic::kFp32};
   // Tables of the same units on another device are nearer than its own of other units.
   for (const KernelKind like : alike(kind)) {

@@ -57,7 +57,8 @@ struct DeviceRates {
 /// first; weights of four bits and INT8 become FP16, BF16 or FP32; the others FP32. Without any peak: itself.
 Arithmetic arithmetic_on(const std::array<double, kNumArithmetics>& peak_gflops, Arithmetic wanted);
 
-/// The kernels of a graph's ops, on the axes of their tables. Immutable; any thread.
+/// The kernels of a graph's ops, on the axes of their tables. Layers repeat, so that ops have few distinct
+/// ones. Immutable; any thread.
 class GraphKernels {
  public:
   explicit GraphKernels(const OpGraph& graph);
@@ -68,17 +69,20 @@ class GraphKernels {
     /// other kinds of kernels have none.
     TablePoint as_one = {};
   };
-  /// The kernels of an op: none for state and views, two for both gradients of a convolution.
-  std::span<const Kernel> of(OpId op) const {
-    return {kernels_.data() + first_[index(op)], first_[index(op) + 1] - first_[index(op)]};
+  std::span<const Kernel> distinct() const { return distinct_; }
+  /// The kernels of an op, as positions in distinct(): none for state and views, two for both gradients of a
+  /// convolution.
+  std::span<const std::uint32_t> of(OpId op) const {
+    return {of_.data() + begin_[index(op)], begin_[index(op) + 1] - begin_[index(op)]};
   }
 
   /// Whether GPUs exchange tensors in it.
   bool has_collectives() const { return has_collectives_; }
 
  private:
-  std::vector<Kernel> kernels_;
-  std::vector<std::uint32_t> first_;  // [ops + 1]
+  std::vector<Kernel> distinct_;
+  std::vector<std::uint32_t> of_;     // Op by op.
+  std::vector<std::uint32_t> begin_;  // [ops + 1]
   bool has_collectives_ = false;
 };
 
@@ -105,8 +109,9 @@ class KernelModel {
   const Row& row(KernelKind kind, Arithmetic arithmetic) const {
     return rows_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(arithmetic)];
   }
-  static Row resolve(const DeviceRates& rates, const FittedTables& tables, KernelKind kind,
-                     Arithmetic arithmetic);
+  /// `from`: the devices and families whose tables count, best first.
+  static Row resolve(const DeviceRates& rates, std::span<const std::string> from, const FittedTables& tables,
+                     KernelKind kind, Arithmetic arithmetic);
   double memory_us(double bytes) const;
 
   const FittedTables& tables_;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -50,7 +49,6 @@ constexpr auto enum_words(KernelKind) {
                  EnumWord{kAllGather, "all_gather"}, EnumWord{kReduceScatter, "reduce_scatter"},
                  EnumWord{kAllToAll, "alltoall"}, EnumWord{kPermute, "permute"}}};
 }
-constexpr std::string_view kernel_name(KernelKind kind) { return word_of(kind); }
 /// Whether GPUs exchange tensors, so that a link decides the time.
 constexpr bool is_collective(KernelKind kind) { return kind >= KernelKind::kAllReduce; }
 
@@ -63,6 +61,7 @@ struct KernelShape {
   double flops = 0;
   double bytes = 0;     ///< Traffic of the device's memory.
   double launches = 1;  ///< Its share of a launch: less than 1 where one kernel runs several ops.
+  bool operator==(const KernelShape&) const = default;
 };
 
 /// The kernels of every op of a graph. Immutable; any thread.

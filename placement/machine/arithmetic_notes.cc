@@ -13,7 +13,7 @@ namespace emplace {
 namespace {
 
 std::string upper_name(Arithmetic arithmetic) {
-  std::string name{arithmetic_name(arithmetic)};
+  std::string name{word_of(arithmetic)};
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
   return name;
 }

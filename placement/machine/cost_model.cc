@@ -5,7 +5,6 @@
 #include <cmath>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "placement/costs/collective_model.h"
 #include "placement/machine/signature_costs.h"
@@ -117,18 +116,62 @@ double roofline_us(const OpGraph& graph, OpId op, const Profile& profile, double
 
 namespace {
 
-/// What OpCosts has: the times of ops, with or without all that is known of them.
-struct Estimates {
+/// The time of a kernel on a device; that of a collective needs the link to its peers.
+OpTime time_of(const GraphKernels::Kernel& kernel, const KernelModel& model, const PeerLinks& links,
+               double launch_us) {
+  const KernelShape& shape = kernel.shape;
+  if (is_collective(shape.kind)) {
+    const double gpus = shape.at[1];
+    const PeerLink link = links.of(gpus);
+    if (link.bytes_per_s > 0 || gpus <= 1) {
+      const CollectiveTime together = collective_time(kernel, link, launch_us);
+      return {together.us, together.trust, together.floor_us};
+    }
+  }
+  return {model.us(kernel), model.trust(shape.kind, shape.arithmetic), model.floor_us(shape)};
+}
+
+/// [GraphKernels::distinct()] Empty without kernels.
+std::vector<OpTime> times_of(const GraphKernels* kernels, const Profile& profile, const PeerLinks& links) {
+  std::vector<OpTime> times;
+  if (kernels == nullptr) return times;
+  const KernelModel model{profile.rates()};
+  times.reserve(kernels->distinct().size());
+  for (const GraphKernels::Kernel& kernel : kernels->distinct())
+    times.push_back(time_of(kernel, model, links, profile.launch_us));
+  return times;
+}
+
+/// std::llround(x). The compiler does not inline that one, and its calls would be a seventh of a cost table.
+std::int64_t rounded(double x) {
+  if (!(x >= 0 && x < 0x1p62)) return std::llround(x);
+  const auto whole = static_cast<std::int64_t>(x);
+  return whole + (x - static_cast<double>(whole) >= 0.5 ? 1 : 0);
+}
+
+/// Both kernels of an op, one after the other.
+OpTime joined(const OpTime& a, const OpTime& b) {
+  OpTime both{.us = a.us + b.us, .floor_us = a.floor_us + b.floor_us};
+  both.trust.source = std::max(a.trust.source, b.trust.source);
+  // By the difference, so that equal errors keep their bits.
+  const double share = both.us > 0 ? b.us / both.us : 0;
+  both.trust.error = a.trust.error + share * (b.trust.error - a.trust.error);
+  return both;
+}
+
+}  // namespace
+
+struct OpCosts::State {
   const OpGraph& graph;
   const Profile& profile;
   const KnownCosts known;
   const std::optional<GraphKernels> own_kernels;
-  const GraphKernels* const kernels;  // Null: version 1.
-  const std::optional<KernelModel> model;
+  const GraphKernels* const kernels;  // Null: the formula of version 1.
+  const std::vector<OpTime> times;    // [GraphKernels::distinct()]
   const Float32Use float32;
-  const PeerLinks links;
+  std::vector<OpRole> roles;  // [types] Empty where no arithmetic scales the peak.
 
-  Estimates(const OpGraph& of, const Profile& on, const GraphKernels* given, PeerLinks to_peers)
+  State(const OpGraph& of, const Profile& on, const GraphKernels* given, const PeerLinks& links)
       : graph{of},
         profile{on},
         known{of, on},
@@ -136,17 +179,23 @@ struct Estimates {
         kernels{!on.has_tables()   ? nullptr
                 : given != nullptr ? given
                                    : &*own_kernels},
-        model{kernels != nullptr ? std::optional<KernelModel>{on.rates()} : std::nullopt},
-        float32{float32_use(of)},
-        links{std::move(to_peers)} {}
+        times{times_of(kernels, on, links)},
+        float32{float32_use(of)} {
+    if (kernels != nullptr || on.cost_version == CostVersion::k1 || peak(Arithmetic::kFp32) == 0) return;
+    for (std::size_t k = 0; k < of.num_types(); ++k)
+      roles.push_back(role_of_type(of.type_name(TypeId{static_cast<std::uint16_t>(k)})));
+  }
+
+  double peak(Arithmetic arithmetic) const {
+    return profile.peaks_gflops[static_cast<std::size_t>(arithmetic)];
+  }
 
   /// How fast the op's arithmetic is on a device without tables, as a share of FP32.
   double rate_of(OpId op) const {
-    const double single = profile.peaks_gflops[static_cast<std::size_t>(Arithmetic::kFp32)];
-    if (profile.cost_version == CostVersion::k1 || single == 0) return 1;
-    const Arithmetic used = arithmetic_on(
-        profile.peaks_gflops, arithmetic_of(graph, op, role_of_type(graph.type_name(op)), float32));
-    return used == Arithmetic::kTf32 ? 1 : profile.peaks_gflops[static_cast<std::size_t>(used)] / single;
+    if (roles.empty()) return 1;
+    const Arithmetic used =
+        arithmetic_on(profile.peaks_gflops, arithmetic_of(graph, op, roles[index(graph.type(op))], float32));
+    return used == Arithmetic::kTf32 ? 1 : peak(used) / peak(Arithmetic::kFp32);
   }
 
   /// Whether the device file has an efficiency for the op's class.
@@ -155,73 +204,43 @@ struct Estimates {
            profile.own_efficiency[static_cast<std::size_t>(classify(graph, op))];
   }
 
-  /// The time of a collective, if the link to its peers is known.
-  std::optional<CollectiveTime> collective(const GraphKernels::Kernel& kernel) const {
-    if (!is_collective(kernel.shape.kind)) return std::nullopt;
-    const double gpus = kernel.shape.at[1];
-    const PeerLink link = links.of(gpus);
-    if (link.bytes_per_s <= 0 && gpus > 1) return std::nullopt;
-    return collective_time(kernel, link, profile.launch_us);
-  }
-
   double estimate_us(OpId op) const {
-    const bool own = is_own(op);
-    if (kernels == nullptr || own) return roofline_us(graph, op, profile, own ? 1 : rate_of(op));
+    if (kernels == nullptr) return roofline_us(graph, op, profile, rate_of(op));
+    if (is_own(op)) return roofline_us(graph, op, profile);
     double us = 0;
-    for (const GraphKernels::Kernel& kernel : kernels->of(op)) {
-      if (const auto together = collective(kernel)) return together->us;
-      us += model->us(kernel);
-    }
+    for (const std::uint32_t kernel : kernels->of(op)) us += times[kernel].us;
     return us;
   }
 
   OpTime estimate(OpId op) const {
-    OpTime cost{.us = estimate_us(op)};
-    if (is_own(op)) {
-      cost.trust = {CostSource::kCalibrated, 0};
-      cost.floor_us = peak_us(graph, op, profile);
-    } else if (kernels == nullptr) {
-      cost.trust = {CostSource::kDataSheet, FittedTables::shipped().version_1().mean};
-      cost.floor_us = peak_us(graph, op, profile);
-    } else {
-      for (const GraphKernels::Kernel& kernel : kernels->of(op)) {
-        if (const auto together = collective(kernel))
-          return {together->us, together->trust, together->floor_us};
-        cost.floor_us += model->floor_us(kernel.shape);
-        cost.trust = model->trust(kernel.shape.kind, kernel.shape.arithmetic);
-      }
-    }
+    const bool own = is_own(op);
+    if (kernels == nullptr || own)
+      return {estimate_us(op),
+              own ? CostTrust{CostSource::kCalibrated, 0}
+                  : CostTrust{CostSource::kDataSheet, FittedTables::shipped().version_1().mean},
+              peak_us(graph, op, profile)};
+    const auto of = kernels->of(op);
+    OpTime cost = of.empty() ? OpTime{} : times[of[0]];
+    for (std::size_t k = 1; k < of.size(); ++k) cost = joined(cost, times[of[k]]);
     return cost;
   }
-
-  double us(OpId op) const {
-    if (graph.is_view(op) || graph.is_state(op)) return 0;
-    const double measured = known.us(op);
-    return std::isnan(measured) ? estimate_us(op) : measured;
-  }
 };
 
-/// [ops] [us]
-std::vector<double> all_us(const Estimates& estimates) {
-  std::vector<double> us(estimates.graph.num_ops());
-  for (std::uint32_t i = 0; i < us.size(); ++i) us[i] = estimates.us(OpId{i});
-  return us;
-}
-
-}  // namespace
-
-struct OpCosts::State : Estimates {
-  using Estimates::Estimates;
-};
-
-OpCosts::OpCosts(const OpGraph& graph, const Profile& profile, const GraphKernels* kernels, PeerLinks links)
-    : state_{std::make_unique<const State>(graph, profile, kernels, std::move(links))} {}
+OpCosts::OpCosts(const OpGraph& graph, const Profile& profile, const GraphKernels* kernels,
+                 const PeerLinks& links)
+    : state_{std::make_unique<const State>(graph, profile, kernels, links)} {}
 OpCosts::~OpCosts() = default;
 
 OpTime OpCosts::of(OpId op) const {
   if (state_->graph.is_view(op) || state_->graph.is_state(op)) return {};
   const double known = state_->known.us(op);
   return std::isnan(known) ? state_->estimate(op) : OpTime{known, {CostSource::kCalibrated, 0}};
+}
+
+double OpCosts::us(OpId op) const {
+  if (state_->graph.is_view(op) || state_->graph.is_state(op)) return 0;
+  const double known = state_->known.us(op);
+  return std::isnan(known) ? state_->estimate_us(op) : known;
 }
 
 std::optional<GraphKernels> kernels_for(const OpGraph& graph, const DeviceSet& devices) {
@@ -233,13 +252,6 @@ std::optional<GraphKernels> kernels_for(const OpGraph& graph, const DeviceSet& d
 PeerLinks links_for(const std::optional<GraphKernels>& kernels, const DeviceSet& devices, DeviceId device) {
   const bool exchanges = kernels && kernels->has_collectives() && devices[device].profile.has_tables();
   return exchanges ? PeerLinks{devices, device} : PeerLinks{};
-}
-
-std::vector<double> exact_costs_us(const OpGraph& graph, const DeviceSet& devices, DeviceId device) {
-  const Profile& profile = devices[device].profile;
-  std::optional<GraphKernels> kernels;
-  if (profile.has_tables()) kernels.emplace(graph);
-  return all_us({graph, profile, kernels ? &*kernels : nullptr, links_for(kernels, devices, device)});
 }
 
 std::vector<DeviceMask> timed_devices(const OpGraph& graph, const DeviceSet& devices) {
@@ -283,9 +295,8 @@ CostTable::CostTable(const OpGraph& graph, const DeviceSet& devices) : num_ops_{
   }
   ns_.resize(rows.size() * num_ops_);
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    const std::vector<double> us =
-        all_us({graph, *rows[row].profile, kernels ? &*kernels : nullptr, rows[row].links});
-    for (std::size_t i = 0; i < num_ops_; ++i) ns_[row * num_ops_ + i] = std::llround(us[i] * 1e3);
+    const OpCosts costs{graph, *rows[row].profile, kernels ? &*kernels : nullptr, rows[row].links};
+    for (std::uint32_t i = 0; i < num_ops_; ++i) ns_[row * num_ops_ + i] = rounded(costs.us(OpId{i}) * 1e3);
   }
 }
 

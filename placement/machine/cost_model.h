@@ -27,7 +27,8 @@ std::int64_t memory_traffic_bytes(const OpGraph& graph, OpId op, OpClass op_clas
 /// The roofline estimate of version 1 [us]; 0 for state and views. `rate` scales the peak.
 double roofline_us(const OpGraph& graph, OpId op, const Profile& profile, double rate = 1);
 
-/// The time of an op, and how far it can be trusted.
+/// The time of an op, and how far it can be trusted: where it runs two kernels, as the less trusted one of
+/// them, with the error of both by their times.
 struct OpTime {
   double us = 0;
   CostTrust trust;
@@ -42,13 +43,13 @@ class OpCosts {
  public:
   /// `kernels`: those of the graph; null: this object makes its own, if the profile needs any.
   OpCosts(const OpGraph& graph, const Profile& profile, const GraphKernels* kernels = nullptr,
-          PeerLinks links = {});
+          const PeerLinks& links = {});
   ~OpCosts();
   OpCosts(const OpCosts&) = delete;
   OpCosts& operator=(const OpCosts&) = delete;
   /// 0 us for state and views.
   OpTime of(OpId op) const;
-  double us(OpId op) const { return of(op).us; }
+  double us(OpId op) const;  ///< of(op).us
 
  private:
   struct State;
@@ -59,9 +60,6 @@ class OpCosts {
 std::optional<GraphKernels> kernels_for(const OpGraph& graph, const DeviceSet& devices);
 /// The links that a device needs for the times of these kernels: none if there is no collective among them.
 PeerLinks links_for(const std::optional<GraphKernels>& kernels, const DeviceSet& devices, DeviceId device);
-
-/// [ops] The times of all ops on a device [us].
-std::vector<double> exact_costs_us(const OpGraph& graph, const DeviceSet& devices, DeviceId device);
 
 /// [ops] The devices that may run an op by what is known of its time: all, but of an op whose work is unknown
 /// and whose time was measured for some devices, these alone. Empty if every op may be on every device.

@@ -7,12 +7,19 @@ namespace emplace {
 PlacementCosts::PlacementCosts(const OpGraph& graph, const DeviceSet& devices)
     : graph_{graph}, devices_{devices}, kernels_{kernels_for(graph, devices)}, costs_(devices.size()) {}
 
-OpTime PlacementCosts::of(OpId op, DeviceId device) {
+const OpCosts& PlacementCosts::on(DeviceId device) {
   auto& costs = costs_[index(device)];
   if (costs == nullptr)
     costs = std::make_unique<OpCosts>(graph_, devices_[device].profile, kernels_ ? &*kernels_ : nullptr,
                                       links_for(kernels_, devices_, device));
-  return costs->of(op);
+  return *costs;
+}
+
+std::vector<double> PlacementCosts::us(DeviceId device) {
+  const OpCosts& costs = on(device);
+  std::vector<double> us(graph_.num_ops());
+  for (std::uint32_t i = 0; i < us.size(); ++i) us[i] = costs.us(OpId{i});
+  return us;
 }
 
 StepCosts PlacementCosts::of(std::span<const DeviceId> placement) {

@@ -33,7 +33,9 @@ class PlacementCosts {
  public:
   /// The arguments must outlive it.
   PlacementCosts(const OpGraph& graph, const DeviceSet& devices);
-  OpTime of(OpId op, DeviceId device);
+  OpTime of(OpId op, DeviceId device) { return on(device).of(op); }
+  /// [ops] The times of all ops on a device [us].
+  std::vector<double> us(DeviceId device);
   /// @pre one device per op
   StepCosts of(std::span<const DeviceId> placement);
   /// The error of the difference of two step times, as a share of the first one: only ops on unlike devices
@@ -41,6 +43,8 @@ class PlacementCosts {
   double difference_error(std::span<const DeviceId> a, std::span<const DeviceId> b);
 
  private:
+  const OpCosts& on(DeviceId device);
+
   const OpGraph& graph_;
   const DeviceSet& devices_;
   std::optional<GraphKernels> kernels_;

@@ -42,8 +42,8 @@ void expect_arithmetic(const std::string& source, const std::vector<ArithmeticCa
   for (const ArithmeticCase& one : cases) {
     SCOPED_TRACE(one.type);
     const OpGraph graph = graph_of_case(one, source);
-    EXPECT_EQ(arithmetic_name(arithmetic_of(graph, OpId{static_cast<std::uint32_t>(one.inputs.size())})),
-              arithmetic_name(one.wanted));
+    EXPECT_EQ(word_of(arithmetic_of(graph, OpId{static_cast<std::uint32_t>(one.inputs.size())})),
+              word_of(one.wanted));
   }
 }
 

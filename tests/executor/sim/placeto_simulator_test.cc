@@ -10,7 +10,7 @@
 
 #include "executor/sim/placeto_model.h"
 #include "executor/split/judge.h"
-#include "placement/machine/cost_model.h"
+#include "placement/machine/cost_trust.h"
 #include "tests/support/reference_dag.h"
 #include "tests/support/sample_graphs.h"
 
@@ -58,9 +58,10 @@ TEST(PlacetoSimulator, EqualsTheModelOfItsJudgeBitForBitAndHasNoMemory) {
                              {.name = "b", .inputs = {{1, 0}}, .output_bytes = {4}, .gpu_us = 7},
                              {.name = "c", .inputs = {{1, 0}, {2, 0}}, .gpu_us = 3}});
   const DeviceSet devices = testing::sample_devices(2, true, 1'000);
+  PlacementCosts of_machine{graph, devices};
   std::vector<double> costs;
   for (std::uint32_t d = 0; d < 3; ++d)
-    for (const double us : exact_costs_us(graph, devices, static_cast<DeviceId>(d))) costs.push_back(us);
+    for (const double us : of_machine.us(static_cast<DeviceId>(d))) costs.push_back(us);
   PlacetoSimulator own{graph, costs, {0, 1, 2}};
   Judge judge;
   judge.placeto = true;

@@ -5,11 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 #include <string>
 
 #include "base/hash.h"
+#include "graph/models/catalogue.h"
 #include "placement/costs/fitted_tables.h"
 
 namespace emplace {
@@ -92,6 +94,10 @@ GraphKernels::Kernel product(double m, double n, double k, Arithmetic arithmetic
   return {shape, small_tables().locate(shape), {}};
 }
 
+double residual_of(const TablePoint& point) {
+  return small_tables().residual(*small_tables().find("one", kProduct, kBf16), point);
+}
+
 const std::vector<std::string> kOne{"one"};
 
 TEST(KernelModel, InterpolatesOnTheLogarithmOfEachSize) {
@@ -100,13 +106,11 @@ TEST(KernelModel, InterpolatesOnTheLogarithmOfEachSize) {
   const auto kernel = product(8, 16, 16, kBf16);
   const double work_us = kernel.shape.bytes / 100e3;
   EXPECT_NEAR(model.us(kernel), (2 + work_us) * std::exp(0.3 + 0.5), 1e-5) << "8 is no multiple of 16";
-  EXPECT_NEAR(small_tables().residual(small_tables().all()[0], product(16, 16, 16, kBf16).point), 0.4, 1e-6);
+  EXPECT_NEAR(residual_of(product(16, 16, 16, kBf16).point), 0.4, 1e-6);
   EXPECT_FALSE(product(16, 32, 48, kBf16).point.uneven);
   EXPECT_TRUE(product(16, 32, 47, kBf16).point.uneven);
-  EXPECT_NEAR(small_tables().residual(small_tables().all()[0], product(4096, 16, 16, kBf16).point), 0.4, 1e-6)
-      << "beyond the last knot";
-  EXPECT_NEAR(small_tables().residual(small_tables().all()[0], product(16, 32, 16, kBf16).point), 0.2, 1e-6)
-      << "half way to n = 64";
+  EXPECT_NEAR(residual_of(product(4096, 16, 16, kBf16).point), 0.4, 1e-6) << "beyond the last knot";
+  EXPECT_NEAR(residual_of(product(16, 32, 16, kBf16).point), 0.2, 1e-6) << "half way to n = 64";
 }
 
 TEST(KernelModel, ComputesAtThePeakOfTheArithmetic) {
@@ -173,6 +177,26 @@ TEST(KernelModel, ArithmeticThatADeviceLacksRunsInstead) {
   EXPECT_EQ(arithmetic_on({}, kFp8), kFp8) << "nothing is known";
 }
 
+TEST(GraphKernels, EqualKernelsAreOne) {
+  const OpGraph graph = models::model_graph(*models::find_model("nmt"), {.layers = 2},
+                                            {.granularity = models::Granularity::kTensorFlow})
+                            .value();
+  const KernelShapes shapes{graph};
+  const GraphKernels kernels{graph};
+  std::size_t all = 0;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    std::vector<KernelShape> own;
+    for (const std::uint32_t kernel : kernels.of(OpId{i})) own.push_back(kernels.distinct()[kernel].shape);
+    const auto expected = shapes.of(OpId{i});
+    ASSERT_TRUE(std::ranges::equal(own, expected)) << graph.name(OpId{i});
+    all += own.size();
+  }
+  EXPECT_LT(20 * kernels.distinct().size(), all) << "steps and layers repeat";
+  for (std::size_t a = 0; a < kernels.distinct().size(); ++a)
+    for (std::size_t b = 0; b < a; ++b)
+      EXPECT_FALSE(kernels.distinct()[a].shape == kernels.distinct()[b].shape) << a << " and " << b;
+}
+
 TEST(FittedTables, TheProgramsOwnAreWhole) {
   const FittedTables& tables = FittedTables::shipped();
   ASSERT_GT(tables.all().size(), 50u);
@@ -180,11 +204,11 @@ TEST(FittedTables, TheProgramsOwnAreWhole) {
     EXPECT_FALSE(table.source.empty()) << table.of;
     EXPECT_GT(table.rows, 0) << table.of;
     EXPECT_GT(table.launch_us, 0) << table.of;
-    EXPECT_LE(table.error.median, table.error.p90) << table.of << ' ' << kernel_name(table.kernel);
+    EXPECT_LE(table.error.median, table.error.p90) << table.of << ' ' << word_of(table.kernel);
     EXPECT_EQ(tables.find(table.of, table.kernel, table.arithmetic), &table) << "twice: " << table.of;
     KernelShape last{.kind = table.kernel, .at = {1e12, 1e12, 1e12, 1e12}};
     EXPECT_NEAR(tables.residual(table, tables.locate(last)), table.residual.back(), 1e-5)
-        << table.of << ' ' << kernel_name(table.kernel) << " has another number of values than its axes";
+        << table.of << ' ' << word_of(table.kernel) << " has another number of values than its axes";
   }
   EXPECT_LT(kFittedToml.size(), 300'000u);
 }

@@ -1,11 +1,18 @@
 // Goal: a step time states the sources and the error of its costs, and the error of a difference counts only
-// what differs. Method: two products and a measured op on devices with tables, of a family, and without.
+// what differs. Method: two products and a measured op on devices with tables, of a family, and without; an
+// op of two kernels, against the model of each; a training step of NMT, op by op.
 #include "placement/machine/cost_trust.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "graph/models/catalogue.h"
 #include "placement/machine/machine_text.h"
 #include "placement/placement.h"
+#include "tests/placement/costs/one_op.h"
 
 namespace emplace {
 namespace {
@@ -63,6 +70,52 @@ TEST(CostTrust, OnlyOpsOnUnlikeDevicesMakeADifferenceUncertain) {
   const double all_us = 50 + 2 * on_h100.us;
   EXPECT_NEAR(costs.difference_error(here, other),
               (on_h100.us * on_h100.trust.error + on_rtx.us * on_rtx.trust.error) / all_us, 1e-12);
+}
+
+TEST(CostTrust, OfTwoKernelsTheErrorIsByTime) {
+  const OpGraph graph = graph_of({.type = "aten::lstm_cell",
+                                  .inputs = {{64, 512}, {64, 512}, {64, 512}, {2048, 512}, {2048, 512}},
+                                  .outputs = {{64, 512}, {64, 512}}});
+  const OpId cell{5};
+  const DeviceSet machine = parse_machine("v100").value();
+  const GraphKernels kernels{graph};
+  ASSERT_EQ(kernels.of(cell).size(), 2u) << "a product, and the gates";
+  const KernelModel model{machine[DeviceId{0}].profile.rates()};
+  double all_us = 0, error_us = 0, floor_us = 0;
+  CostSource least = CostSource::kCalibrated;
+  std::vector<double> errors;
+  for (const std::uint32_t k : kernels.of(cell)) {
+    const GraphKernels::Kernel& kernel = kernels.distinct()[k];
+    const CostTrust trust = model.trust(kernel.shape.kind, kernel.shape.arithmetic);
+    all_us += model.us(kernel);
+    error_us += model.us(kernel) * trust.error;
+    floor_us += model.floor_us(kernel.shape);
+    least = std::max(least, trust.source);
+    errors.push_back(trust.error);
+  }
+  ASSERT_NE(errors[0], errors[1]);
+  const OpTime cost = PlacementCosts{graph, machine}.of(cell, DeviceId{0});
+  EXPECT_EQ(cost.us, all_us);
+  EXPECT_EQ(cost.floor_us, floor_us);
+  EXPECT_NEAR(cost.trust.error, error_us / all_us, 1e-12);
+  EXPECT_EQ(cost.trust.source, least);
+}
+
+TEST(CostTrust, TimesOfADeviceAreThoseOfItsOps) {
+  const OpGraph graph = models::model_graph(*models::find_model("nmt"), {.layers = 1},
+                                            {.granularity = models::Granularity::kTensorFlow})
+                            .value();
+  const DeviceSet machine = parse_machine("h100, k80, epyc9654").value();
+  PlacementCosts costs{graph, machine};
+  const CostTable table{graph, machine};
+  for (const DeviceId device : {DeviceId{0}, DeviceId{1}, DeviceId{2}}) {
+    const std::vector<double> us = costs.us(device);
+    ASSERT_EQ(us.size(), graph.num_ops());
+    for (std::uint32_t i = 0; i < us.size(); ++i) {
+      ASSERT_EQ(us[i], costs.of(OpId{i}, device).us) << graph.name(OpId{i});
+      ASSERT_EQ(table.ns(device, OpId{i}), std::llround(us[i] * 1e3)) << graph.name(OpId{i});
+    }
+  }
 }
 
 TEST(CostTrust, VersionOneIsADataSheet) {
