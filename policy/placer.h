@@ -67,6 +67,9 @@ class Drawing {
   virtual Result<std::vector<Placement>> expand(const Actions& actions) const = 0;
   /// The most likely placement; deterministic.
   virtual Placement greedy() const = 0;
+  /// The placements on the way to greedy(), which is the last, the start first; only that one if the policy
+  /// takes no steps.
+  virtual std::vector<Placement> greedy_pass() const { return {greedy()}; }
   /// [placements] Log-probability [nat] of each placement of the episode under the current policy without
   /// noise; one number for the whole sequence if the policy takes steps. Errors: kInvalid if the actions are
   /// not this policy's.

@@ -133,6 +133,7 @@ class LoggedPlacer final : public policy::Placer {
     return policy_->expand(actions);
   }
   Placement greedy() const override { return policy_->greedy(); }
+  std::vector<Placement> greedy_pass() const override { return policy_->greedy_pass(); }
   Result<policy::LossParts> accumulate_gradient(std::span<const policy::ScoredEpisode> episodes) override {
     return policy_->accumulate_gradient(episodes);
   }

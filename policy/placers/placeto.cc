@@ -5,7 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "base/rng.h"
+#include "base/hash.h"
+#include "graph/formats/graph_file.h"
 #include "placement/machine/transfer_table.h"
 #include "policy/group_devices.h"
 #include "policy/loss/schedule.h"
@@ -81,15 +82,12 @@ std::vector<double> transfer_ratios(const DeviceSet& devices, const std::vector<
                                     const std::vector<double>& output_bytes) {
   const TransferTable transfers{devices};
   double s_per_byte = 0;
-  std::size_t links = 0;
   for (std::size_t a = 0; a < devices.size(); ++a) {
-    for (std::size_t b = 0; b < devices.size(); ++b) {
-      if (a == b) continue;
-      s_per_byte += transfers.s_per_byte(static_cast<DeviceId>(a), static_cast<DeviceId>(b));
-      ++links;
-    }
+    for (std::size_t b = 0; b < devices.size(); ++b)
+      if (a != b) s_per_byte += transfers.s_per_byte(static_cast<DeviceId>(a), static_cast<DeviceId>(b));
   }
-  if (links > 0) s_per_byte /= static_cast<double>(links);
+  if (const std::size_t links = devices.size() * (devices.size() - 1); links > 0)
+    s_per_byte /= static_cast<double>(links);
   std::vector<double> ratio;
   for (std::size_t node = 0; node < run_time_s.size(); ++node) {
     const double both = run_time_s[node] + output_bytes[node] * s_per_byte;
@@ -98,17 +96,17 @@ std::vector<double> transfer_ratios(const DeviceSet& devices, const std::vector<
   return ratio;
 }
 
-void fill_feature(Matrix& features, Eigen::Index row, const std::vector<double>& value) {
-  const double largest = *std::max_element(value.begin(), value.end());
-  for (std::size_t node = 0; node < value.size(); ++node) {
-    features(row, static_cast<Eigen::Index>(node)) =
-        largest > 0 ? static_cast<float>(value[node] / largest) : 0.0f;
-  }
+/// `whole`: what a value is divided by.
+void fill_feature(Matrix& features, std::size_t row, const std::vector<double>& value, double whole) {
+  for (std::size_t node = 0; node < value.size(); ++node)
+    features(static_cast<Eigen::Index>(row), static_cast<Eigen::Index>(node)) =
+        whole > 0 ? static_cast<float>(value[node] / whole) : 0.0f;
 }
 
 }  // namespace
 
-Result<PlacetoPlacer::Task> PlacetoPlacer::make_task(PlacetoGraph view, const PlacetoOptions& options) {
+Result<PlacetoPlacer::Task> PlacetoPlacer::make_task(PlacetoGraph view, const PlacetoOptions& options,
+                                                     std::uint64_t seed) {
   EMPLACE_TRY(check_grouping(view, view.grouping));
   const std::size_t devices = view.devices->size(), groups = view.grouping.num_groups;
   Task task{.nodes = GroupGraph{*view.graph, view.grouping}};
@@ -116,27 +114,26 @@ Result<PlacetoPlacer::Task> PlacetoPlacer::make_task(PlacetoGraph view, const Pl
 
   const CostTable costs{*view.graph, *view.devices};
   const auto fastest = fastest_first(costs, devices);
-  const auto first_allowed = [&](std::size_t node) {
-    return *std::find_if(fastest.begin(), fastest.end(),
-                         [&](std::uint8_t device) { return task.may_use(node, device); });
-  };
-  for (std::size_t node = 0; node < groups; ++node) task.start.push_back(first_allowed(node));
+  for (std::size_t node = 0; node < groups; ++node)
+    task.start.push_back(*std::ranges::find_if(fastest, [&](auto d) { return task.may_use(node, d); }));
   const bool given = !view.start.empty();
   if (given) EMPLACE_TRY(view.check(view.start));
 
   const std::size_t rows = 4 + devices + (options.transfer_ratio ? 1 : 0);
   task.features.setZero(static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(groups));
   const std::vector<double> run_time_s = cheapest_times_s(view, costs), output_bytes = all_output_bytes(view);
-  fill_feature(task.features, 0, run_time_s);
-  fill_feature(task.features, 1, output_bytes);
-  if (options.transfer_ratio) {
-    const std::vector<double> ratio = transfer_ratios(*view.devices, run_time_s, output_bytes);
-    for (std::size_t node = 0; node < groups; ++node)
-      task.features(static_cast<Eigen::Index>(2 + devices), static_cast<Eigen::Index>(node)) =
-          static_cast<float>(ratio[node]);
-  }
+  fill_feature(task.features, 0, run_time_s, std::ranges::max(run_time_s));
+  fill_feature(task.features, 1, output_bytes, std::ranges::max(output_bytes));
+  if (options.transfer_ratio)
+    fill_feature(task.features, 2 + devices, transfer_ratios(*view.devices, run_time_s, output_bytes), 1);
   task.view = std::move(view);
-  if (given) task.start = task.start_at(task.view.start);
+  if (given) {
+    task.start = task.start_at(task.view.start);
+  } else if (options.start == InitialPlacement::kRandom || options.start == InitialPlacement::kFixedRandom) {
+    const std::string ops = graph_sha256(*task.view.graph);
+    Rng rng{seed, Purpose::kPlacing, hash64(std::as_bytes(std::span{ops}))};
+    task.start = task.random_start(rng);
+  }
   return task;
 }
 
@@ -149,6 +146,15 @@ std::vector<std::uint8_t> PlacetoPlacer::Task::start_at(const Placement& placeme
   std::vector<std::uint8_t> at = majority(placement);
   for (std::size_t node = 0; node < at.size(); ++node) {
     if (!may_use(node, at[node])) at[node] = start[node];
+  }
+  return at;
+}
+
+std::vector<std::uint8_t> PlacetoPlacer::Task::random_start(Rng& rng) const {
+  std::vector<std::uint8_t> at(nodes.size());
+  for (std::size_t node = 0; node < at.size(); ++node) {
+    do at[node] = static_cast<std::uint8_t>(rng.below(static_cast<std::uint32_t>(view.devices->size())));
+    while (!may_use(node, at[node]));
   }
   return at;
 }
@@ -222,7 +228,7 @@ Result<std::unique_ptr<PlacetoPlacer>> PlacetoPlacer::make(std::vector<PlacetoGr
   EMPLACE_TRY(check_graphs(graphs, options.features, graphs.size()));
   std::vector<Task> tasks;
   for (PlacetoGraph& graph : graphs) {
-    auto task = make_task(std::move(graph), options);
+    auto task = make_task(std::move(graph), options, seed);
     if (!task) return invalid("graph " + std::to_string(tasks.size()), task.error().context);
     tasks.push_back(*std::move(task));
   }
@@ -248,6 +254,12 @@ std::size_t PlacetoPlacer::placements_per_episode() const {
   return options_.rounds_per_episode * most + (options_.measure_start ? 1 : 0);
 }
 
+std::vector<std::uint16_t> PlacetoPlacer::usual_order(const Task& task) const {
+  std::vector<std::uint16_t> order(task.nodes.order().begin(), task.nodes.order().end());
+  if (options_.traversal == Traversal::kReversed) std::reverse(order.begin(), order.end());
+  return order;
+}
+
 Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_t episode,
                                    std::uint64_t /*update*/) const {
   Choice choice;
@@ -257,14 +269,9 @@ Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_
   const bool known =
       incumbent() != Incumbent::kNone && choice.graph < best.size() && !best[choice.graph].empty();
   choice.start = known ? task.start_at(best[choice.graph]) : task.start;
-  if (options_.start == InitialPlacement::kRandom && task.view.start.empty()) {
-    for (std::size_t node = 0; node < choice.start.size(); ++node) {
-      do choice.start[node] = static_cast<std::uint8_t>(rng.below(static_cast<std::uint32_t>(num_devices())));
-      while (!task.may_use(node, choice.start[node]));
-    }
-  }
-  std::vector<std::uint16_t> round(task.nodes.order().begin(), task.nodes.order().end());
-  if (options_.traversal == Traversal::kReversed) std::reverse(round.begin(), round.end());
+  if (options_.start == InitialPlacement::kRandom && task.view.start.empty())
+    choice.start = task.random_start(rng);
+  std::vector<std::uint16_t> round = usual_order(task);
   const bool random = options_.traversal == Traversal::kRandom;
   if (random && options_.orders > 0) {
     round = trained_order(task.nodes.size(), options_.order_seed == 0 ? seed_ : options_.order_seed,
@@ -288,25 +295,23 @@ Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_
   return encode_actions(choice);
 }
 
-Placement PlacetoPlacer::greedy() const {
+std::vector<Placement> PlacetoPlacer::greedy_pass() const {
   const Task& task = tasks_.front();
   const PackedGraphNetwork weights{network_, store_};
   Walk walk{weights, task, task.start};
-  std::vector<std::uint32_t> order(task.nodes.order().begin(), task.nodes.order().end());
-  if (options_.traversal == Traversal::kReversed) std::reverse(order.begin(), order.end());
-  if (options_.unseen_order) {
-    const auto given = unseen_order(order.size(), *options_.unseen_order);
-    order.assign(given.begin(), given.end());
-  }
+  const std::vector<std::uint16_t> order =
+      options_.unseen_order ? unseen_order(task.nodes.size(), *options_.unseen_order) : usual_order(task);
   std::vector<std::uint8_t> device_of_group = task.start;
+  std::vector<Placement> pass{task.placement(device_of_group)};
   for (std::size_t n = 0; n < options_.rounds_per_episode; ++n) {
-    for (const std::uint32_t node : order) {
+    for (const std::uint16_t node : order) {
       const std::size_t device = likeliest(walk.visit(node));
       device_of_group[node] = static_cast<std::uint8_t>(device);
+      pass.push_back(task.placement(device_of_group));
       walk.take(device);
     }
   }
-  return task.placement(device_of_group);
+  return pass;
 }
 
 Result<std::vector<Placement>> PlacetoPlacer::expand(const Actions& actions) const {
@@ -438,8 +443,7 @@ Result<Actions> PlacetoPlacer::actions_of(std::size_t graph, std::span<const Pla
   Choice choice;
   choice.graph = graph;
   choice.start = task.start;
-  choice.node.assign(task.nodes.order().begin(), task.nodes.order().end());
-  if (options_.traversal == Traversal::kReversed) std::reverse(choice.node.begin(), choice.node.end());
+  choice.node = usual_order(task);
   for (const std::uint16_t node : choice.node) choice.decisions.devices.push_back((*by_group)[node]);
   if (options_.loss.needs_behaviour())
     choice.decisions.log_q = even_behaviour(choice.decisions.devices, num_devices(), log_q);

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "base/rng.h"
 #include "base/settings.h"
 #include "graph/grouping.h"
 #include "placement/machine/cost_model.h"
@@ -38,15 +39,19 @@ constexpr auto enum_words(Traversal) {
                                            EnumWord{Traversal::kRandom, "random"}}};
 }
 
-/// Starting point of an episode; PlacetoGraph::start replaces kSingle and kRandom.
+/// Starting point of an episode; PlacetoGraph::start replaces all but kBest.
 enum class InitialPlacement : std::uint8_t {
   kSingle,  ///< Every group on its fastest allowed device: least total time of all ops, lowest index first.
   kRandom,  ///< Every group on a random allowed device, drawn per episode.
-  kBest,    ///< The best placement passed to sample_from(), else as kSingle.
+  /// The same, drawn once per graph: a function of the seed and the graph's ops, so that it is the same in
+  /// another run, and for a graph that the policy has not seen.
+  kFixedRandom,
+  kBest,  ///< The best placement passed to sample_from(), else as kSingle.
 };
 constexpr auto enum_words(InitialPlacement) {
   return EnumWords{"episode start", std::array{EnumWord{InitialPlacement::kSingle, "single"},
                                                EnumWord{InitialPlacement::kRandom, "random"},
+                                               EnumWord{InitialPlacement::kFixedRandom, "fixed-random"},
                                                EnumWord{InitialPlacement::kBest, "best"}}};
 }
 
@@ -110,12 +115,14 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
                       std::uint64_t update) const override;
   /// One placement per step, in order, after the start if that is measured.
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
-  /// The last placement of an episode of the first graph that takes the most likely device at every step. It
-  /// starts as episodes do (from kSingle if those start at random) and visits in topological order unless
+  /// An episode of the first graph that takes the most likely device at every step. It starts as episodes do
+  /// (where each has a random start of its own, as kFixedRandom) and visits in topological order unless
   /// reversed, or in the given unseen order.
-  Placement greedy() const override;
+  std::vector<Placement> greedy_pass() const override;
+  Placement greedy() const override { return greedy_pass().back(); }
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
-  /// Learns an episode of the first graph that moves every group to its majority device in `placement`.
+  /// Learns the episode of the first graph that moves every group to its majority device in `placement`, from
+  /// where greedy_pass() starts.
   Result<LossParts> accumulate_imitation(const Placement& placement) override;
   void start_update(std::uint64_t update) override;
   void end_update(const LossParts& parts) override;
@@ -124,8 +131,9 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   }
   /// One number: the log-probability of all steps given the start.
   Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
-  /// Exactly one placement: the steps that lead to it from the constant start, in topological order unless
-  /// reversed. Errors: kInvalid also for several rounds, where a placement does not determine the steps.
+  /// Exactly one placement: the steps that lead to it from where a greedy_pass() of the graph starts, in
+  /// topological order unless reversed. Errors: kInvalid also for several rounds, where a placement does not
+  /// determine the steps.
   Result<Actions> actions_of(std::size_t graph, std::span<const Placement> placements,
                              std::span<const double> log_q) const override;
   ParameterStore& parameters() override { return store_; }
@@ -165,12 +173,16 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
     }
     /// Majority device of every group if allowed, else its device in `start`.
     std::vector<std::uint8_t> start_at(const Placement& placement) const;
+    /// A random allowed device per group.
+    std::vector<std::uint8_t> random_start(Rng& rng) const;
   };
   class Walk;
 
   PlacetoPlacer(std::vector<Task> tasks, PlacetoOptions options, std::uint64_t seed);
-  static Result<Task> make_task(PlacetoGraph view, const PlacetoOptions& options);
+  static Result<Task> make_task(PlacetoGraph view, const PlacetoOptions& options, std::uint64_t seed);
   std::size_t num_devices() const { return tasks_.front().view.devices->size(); }
+  /// [groups] Order of visits unless it is random.
+  std::vector<std::uint16_t> usual_order(const Task& task) const;
   /// Walks along an episode; the trace restarts after every `together` steps. Returns log p [devices, steps].
   /// Calls `at_end(trace, first step)` for each full trace, and for the last one; null: not.
   using AtEnd = std::function<void(GraphTrace& trace, Eigen::Index first)>;

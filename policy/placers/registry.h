@@ -98,9 +98,9 @@ struct PolicyOptions : CommonPlacerOptions {
     settings.add("noise_updates", noise_updates, "Number of updates with noise. Paper: 500.");
     settings.add(
         "initial", initial,
-        "Placement at which an episode starts: all on the fastest device, random, or the best placement "
-        "so far (for placeto; sweep and scheduler use best only). In a run from the best heuristic, single "
-        "and random mean that heuristic.");
+        "Placement at which an episode starts: all on the fastest device, one random placement per episode "
+        "(random) or per graph and seed (fixed-random), or the best placement so far (for placeto; sweep and "
+        "scheduler use best only). In a run from the best heuristic, all but best mean that heuristic.");
     settings.add(
         "start_probability", start_probability,
         "Initial probability per group of the starting device, for a policy that starts at a placement.");

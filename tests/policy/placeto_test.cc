@@ -10,23 +10,12 @@
 
 #include "policy/features.h"
 #include "policy/optim/adam.h"
-#include "policy/training/trainer.h"
 #include "tests/policy/placeto_world.h"
 
 namespace emplace::policy {
 namespace {
 
 using World = PlacetoWorld;
-
-World random_world(std::uint64_t seed = 3, std::uint32_t ops = 24) {
-  return {testing::random_graph(seed, ops), 2, true};
-}
-
-/// Changes the parameters, away from the uniform policy that training starts from.
-void shake(Placer& placer, float reach = 0.2f) {
-  Rng rng{11, Purpose::kTest};
-  for (float& value : placer.parameters().values()) value += reach * rng.normal();
-}
 
 TEST(Placeto, EpisodeVisitsEveryGroupInEveryRound) {
   const World world = random_world();
@@ -138,27 +127,6 @@ TEST(Placeto, StepsArePlacementsThatDifferInOneGroup) {
     }
   }
   EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placer->greedy()).ok());
-}
-
-TEST(Placeto, MeasuredStartIsTheFirstPlacementButNotAStep) {
-  const World world = random_world();
-  PlacetoOptions options = small_options();
-  options.start = InitialPlacement::kRandom;
-  const auto plain = placer_of(world, options);
-  options.measure_start = true;
-  const auto placer = placer_of(world, options);
-  EXPECT_EQ(placer->placements_per_episode(), plain->placements_per_episode() + 1);
-  const Actions actions = placer->sample(3, 0);
-  EXPECT_EQ(actions.bytes, plain->sample(3, 0).bytes);
-  auto placements = *placer->expand(actions);
-  const auto choice = *placer->decode_actions(actions);
-  const Grouping grouping = world.view().grouping;
-  for (std::size_t op = 0; op < world.graph.num_ops(); ++op)
-    EXPECT_EQ(index(placements.front()[op]), choice.start[grouping.group_of_op[op]]);
-  placements.erase(placements.begin());
-  EXPECT_EQ(placements, *plain->expand(actions));
-  const ScoredEpisode episode{actions, std::vector<float>(choice.node.size(), 0.5f)};
-  EXPECT_TRUE(placer->accumulate_gradient({&episode, 1}).ok()) << "an advantage for each step";
 }
 
 // Features are relative to the graph's largest, so a graph on a machine with faster links looks the same; by
@@ -309,28 +277,6 @@ TEST(Placeto, AdaptiveBetaIsSavedAndContinuesWithTheSameBits) {
   }
 }
 
-TEST(Placeto, EpisodesStartAtTheGivenBest) {
-  const World world = random_world(), other = random_world(9, 16);
-  PlacetoOptions options = small_options();
-  options.start = InitialPlacement::kBest;
-  const auto placer = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
-  EXPECT_EQ(placer->incumbent(), Incumbent::kFitting);
-  // Episode 2 is about the first graph again.
-  const auto by_default = *placer->decode_actions(placer->sample(2, 0));
-  std::vector<Placement> best{placer->expand(placer->sample(2, 0))->back(), {}};
-  const auto from_best = *placer->decode_actions(placer->sample_from(best, 2, 0));
-  EXPECT_NE(from_best.start, by_default.start);
-  const auto at_last = *placer->decode_actions(placer->sample(2, 0));
-  for (std::size_t t = 0; t < at_last.node.size(); ++t)
-    EXPECT_EQ(from_best.start[at_last.node[t]], at_last.decisions.devices[t]);
-  EXPECT_EQ(placer->sample_from(best, 3, 0).bytes, placer->sample(3, 0).bytes) << "of a graph without a best";
-  options.start = InitialPlacement::kSingle;
-  const auto single = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
-  EXPECT_EQ(single->sample_from(best, 2, 0).bytes, single->sample(2, 0).bytes);
-  EXPECT_EQ(*parse_word<InitialPlacement>("best"), InitialPlacement::kBest);
-  EXPECT_FALSE(parse_word<InitialPlacement>("given").ok()) << "no config can give a placement";
-}
-
 TEST(Placeto, StayKeepsAnUntrainedPolicyInPlace) {
   const World world = random_world();
   PlacetoOptions options = small_options();
@@ -437,10 +383,10 @@ TEST(Placeto, NamesImpossibleOptions) {
 TEST(Placeto, GroupsAreOnlyPlacedWhereAllTheirOpsMayRun) {
   const World world{testing::restricted_graph(), 2, true};  // cpu:0, gpu:0, gpu:1
   PlacetoOptions options = small_options();
-  options.start = InitialPlacement::kRandom;
-  const auto placer = placer_of(world, options);
   int elsewhere = 0;
   for (std::uint64_t e = 0; e < 20; ++e) {
+    options.start = e % 2 == 0 ? InitialPlacement::kRandom : InitialPlacement::kFixedRandom;
+    const auto placer = placer_of(world, options);
     const auto choice = *placer->decode_actions(placer->sample(e, 0));
     for (std::size_t t = 0; t < choice.node.size(); ++t) {
       if (choice.node[t] % 4 == 0) {
@@ -452,21 +398,10 @@ TEST(Placeto, GroupsAreOnlyPlacedWhereAllTheirOpsMayRun) {
     }
   }
   EXPECT_GT(elsewhere, 60) << "the other groups are free";
+  const auto placer = placer_of(world, options);
   auto forbidden = *placer->decode_actions(placer->sample(0, 0));
   forbidden.decisions.devices[0] = 0;
   EXPECT_FALSE(placer->decode_actions(PlacetoPlacer::encode_actions(forbidden)).ok());
-}
-
-TEST(Placeto, RepeatsAnImitatedPlacement) {
-  const World world = random_world(6, 30);
-  const auto placer = placer_of(world, PlacetoOptions{});
-  Rng rng{5, Purpose::kTest};
-  Placement wanted = testing::random_placement(rng, world.graph.num_ops(), world.devices.size());
-  world.constraints.repair(wanted);
-  const auto reached = imitate(*placer, {.placement = wanted, .probability = 0.9, .max_steps = 1000});
-  ASSERT_TRUE(reached.ok());
-  EXPECT_GE(*reached, 0.9);
-  EXPECT_EQ(placer->greedy(), wanted);
 }
 
 }  // namespace

@@ -39,4 +39,14 @@ inline std::unique_ptr<PlacetoPlacer> placer_of(const PlacetoWorld& world, const
   return *PlacetoPlacer::make({world.view()}, options, seed);
 }
 
+inline PlacetoWorld random_world(std::uint64_t seed = 3, std::uint32_t ops = 24) {
+  return {testing::random_graph(seed, ops), 2, true};
+}
+
+/// Changes the parameters, away from the uniform policy that training starts from.
+inline void shake(Placer& placer, float reach = 0.2f) {
+  Rng rng{11, Purpose::kTest};
+  for (float& value : placer.parameters().values()) value += reach * rng.normal();
+}
+
 }  // namespace emplace::policy
