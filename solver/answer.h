@@ -33,6 +33,10 @@ struct Answer {
   Measurement issue;         ///< The same placement in issue order, after a search for orders.
   double issue_seconds = 0;  ///< Best step time in issue order, after a search for orders; 0: none fits [s].
 
+  /// The objective of each placement of a policy's greedy pass, its start first; infinite if it does not fit
+  /// [s]. Empty unless requested.
+  std::vector<double> pass_s;
+
   std::vector<Answer> others;   ///< Further placements that differ from it, fastest first.
   std::vector<Answer> fastest;  ///< The fastest placement without noise, beside a robust answer. At most one.
   int status = 0;               ///< 130 or 143 if a signal ended a run that learned.

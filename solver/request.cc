@@ -29,11 +29,11 @@ Result<Unit> check_order(const Request& request) {
   return check_auto(request, "--order search");
 }
 
-Result<Unit> check_unseen_order(const Request& request) {
-  if (request.unseen_order < 0) return Unit{};
-  if (request.policy.empty()) return invalid("--unseen-order", "needs a policy", "add --policy RUN");
+/// `option` changes the most likely placement of a policy.
+Result<Unit> check_zero_shot(const Request& request, const std::string& option) {
+  if (request.policy.empty()) return invalid(option, "needs a policy", "add --policy RUN");
   if (request.has_budget() || request.samples != 0)
-    return invalid("--unseen-order", "is for zero-shot placements", "remove --budget and --samples");
+    return invalid(option, "is for zero-shot placements", "remove --budget and --samples");
   return Unit{};
 }
 
@@ -69,6 +69,9 @@ void Request::list(Settings& s) {
         "program)");
   s.add("unseen-order", unseen_order, between(-1, kMostOrders),
         "Zero-shot by --policy in random order N of the groups, one that no policy is trained in");
+  s.add("pass", pass,
+        "Zero-shot by --policy of placeto, with every placement on the way to the most likely one measured; "
+        "the answer is the best of them, and --json has all step times (pass_s), the start's first");
   s.add("order", order,
         "Order in which devices take ready ops: issue, or search (auto also searches for an order, "
         "and writes it to the placement file)");
@@ -86,7 +89,8 @@ Result<Unit> Request::check() const {
   if (!weights.empty() && method != "pretrained")
     return invalid("--weights", "is for --method pretrained", "add it, or remove --weights");
   EMPLACE_TRY(check_order(*this));
-  EMPLACE_TRY(check_unseen_order(*this));
+  if (unseen_order >= 0) EMPLACE_TRY(check_zero_shot(*this, "--unseen-order"));
+  if (pass) EMPLACE_TRY(check_zero_shot(*this, "--pass"));
   return check_several(*this);
 }
 

@@ -50,6 +50,7 @@ struct Request {
   std::uint32_t samples = 0;       ///< Placements that a policy draws besides its most likely one.
   std::string weights;             ///< Weights for `pretrained`; empty: those in the program.
   std::int64_t unseen_order = -1;  ///< Negative: the policy's own order.
+  bool pass = false;               ///< The placements on the way to the most likely one are candidates, too.
   Ordering order = Ordering::kIssue;
   std::uint32_t best_of = 1;  ///< Placements that differ, the answer included.
   bool robust = false;

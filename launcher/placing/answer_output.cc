@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -39,6 +41,15 @@ Json findings_json(const Answer& answer) {
     findings.push_back(
         {{"method", finding.method}, {"step_time_s", finding.seconds}, {"at_s", finding.at_s}});
   return findings;
+}
+
+/// Returns the first, last and best of a policy's pass: "pass       start 3 s, last 2 s, best 1 s".
+std::string pass_line(const Answer& answer) {
+  const auto shown = [](double seconds) {
+    return std::isinf(seconds) ? std::string{"does not fit"} : format_seconds(seconds);
+  };
+  return fmt::format("\npass       start {}, last {}, best {}", shown(answer.pass_s.front()),
+                     shown(answer.pass_s.back()), shown(std::ranges::min(answer.pass_s)));
 }
 
 /// Returns what the order changed: "order      searched; in issue order this placement takes 3 s".
@@ -83,6 +94,7 @@ Json answer_json(const Answer& answer, const AnswerFacts& facts) {
   if (facts.fastest_steps)
     json["robust"] = Json{{"fastest_step_time_s", answer.fastest.front().measurement.step_time_s},
                           {"fastest_jitter", jitter_json(*facts.fastest_steps, *request.noise)}};
+  if (!answer.pass_s.empty()) json["pass_s"] = answer.pass_s;  // Infinity becomes null.
   if (request.best_of > 1) json["placements"] = placements_json(answer, facts.output);
   if (!answer.notes.empty()) json["note"] = joined(answer.notes);
   json["findings"] = findings_json(answer);
@@ -111,6 +123,7 @@ std::string answer_text(const Answer& answer, const AnswerFacts& facts) {
                         format_seconds(fastest_s), 100 * (fastest_s / seconds - 1),
                         format_seconds(facts.fastest_steps->quantile(0.95)));
   }
+  if (!answer.pass_s.empty()) text += pass_line(answer);
   if (facts.request.best_of > 1) text += best_of_lines(answer, facts);
   if (reaches_bound(seconds, facts.bound.seconds))
     text += "\noptimal    no placement is better: this one reaches the bound";

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +66,9 @@ Result<RunConfig> config_of(const InputOptions& inputs, const Request& request, 
                    "is a policy of " + config->policy.method + ", not of " + method,
                    "use --method " + config->policy.method);
   }
+  if (request.pass && !method_of(*config).is_stepwise)
+    return invalid("--pass", "does not work with a policy of " + config->policy.method,
+                   "name a policy of placeto, whose placements are sequences of steps");
   if (request.unseen_order >= 0 && !method_of(*config).orders_groups)
     return invalid("--unseen-order", "does not work with a policy of " + config->policy.method,
                    "name a policy of placeto, colocrl, spotlight or random-grouping");
@@ -83,7 +87,9 @@ Result<RunConfig> config_of(const InputOptions& inputs, const Request& request, 
   if (!inputs.rules.empty()) config->input.rules = std::filesystem::absolute(inputs.rules).string();
   EMPLACE_TRY_ASSIGN(config->objective.kind, parse_word<Objective>(inputs.objective));
   EMPLACE_TRY_ASSIGN(config->executor.dispatch, parse_word<Dispatch>(inputs.dispatch));
-  if (request.judge.placeto) config->executor.kind = "placeto";
+  // The request names the model of a step, whatever the policy was trained with.
+  if (request.judge.placeto || config->executor.kind == "placeto")
+    config->executor.kind = request.judge.placeto ? "placeto" : "sim";
   const std::string policy = request.policy.empty() ? config->run.policy : request.policy;
   config->run = {};
   config->run.policy = absolute_checkpoint(policy);
@@ -104,7 +110,7 @@ std::string nothing_better(const Heuristics& start) {
   return "nothing better than " + start.rows[*start.start].method + "'s placement was found";
 }
 
-Result<Answer> place_at_once(RunConfig config, std::uint64_t samples) {
+Result<Answer> place_at_once(RunConfig config, const Request& request) {
   // Start each sampled episode at the best placement so far, whatever the policy was trained with.
   if (config.run.starts.front() == kBestHeuristic) config.policy.initial = policy::InitialPlacement::kBest;
   EMPLACE_TRY_ASSIGN(const auto task, load_task(config));
@@ -117,21 +123,28 @@ Result<Answer> place_at_once(RunConfig config, std::uint64_t samples) {
   const actors::TaskGraph& one = task->graphs.front();
   const auto model = make_model(one.graph, one.devices, judge_of(config));
   Answer best;
-  best.method = config.policy.method + (samples == 0 ? " (zero-shot)" : " (sampled)");
-  const auto offer = [&](Placement placement) -> Result<Unit> {
+  best.method = config.policy.method + (request.pass           ? " (best of the pass)"
+                                        : request.samples == 0 ? " (zero-shot)"
+                                                               : " (sampled)");
+  const auto offer = [&](Placement placement) -> Result<double> {
     Measurement now;
     EMPLACE_TRY(model->measure(placement, now));
+    const double seconds = now.valid ? now.step_time_s : std::numeric_limits<double>::infinity();
     if (best.evaluations++ == 0 || better(now, best.measurement)) {
       best.placement = std::move(placement);
       best.measurement = std::move(now);
     }
-    return Unit{};
+    return seconds;
   };
   if (start.start) {
     EMPLACE_TRY(offer(start.placements[*start.start]));
   }
-  EMPLACE_TRY(offer(placer->greedy()));
-  for (std::uint64_t episode = 0; episode < samples; ++episode) {
+  for (Placement& placement :
+       request.pass ? placer->greedy_pass() : std::vector<Placement>{placer->greedy()}) {
+    EMPLACE_TRY_ASSIGN(const double seconds, offer(std::move(placement)));
+    if (request.pass) best.pass_s.push_back(seconds);
+  }
+  for (std::uint64_t episode = 0; episode < request.samples; ++episode) {
     EMPLACE_TRY_ASSIGN(auto placements,
                        placer->expand(placer->sample_from({&best.placement, 1}, episode, 0)));
     for (Placement& placement : placements) {
@@ -147,7 +160,7 @@ Result<Answer> place_at_once(RunConfig config, std::uint64_t samples) {
 Result<Answer> place_by_learning(const InputOptions& inputs, const Request& request, double budget_s,
                                  bool quiet) {
   EMPLACE_TRY_ASSIGN(auto config, config_of(inputs, request, budget_s));
-  if (budget_s <= 0) return place_at_once(config, request.samples);
+  if (budget_s <= 0) return place_at_once(config, request);
   EMPLACE_TRY(check_config(config));
   EMPLACE_TRY_ASSIGN(auto task, load_task(config));
   EMPLACE_TRY_ASSIGN(const auto start, start_of(config, *task));

@@ -10,6 +10,7 @@ SETTINGS = (
     "samples",
     "weights",
     "unseen-order",
+    "pass",
     "order",
     "best-of",
     "robust",

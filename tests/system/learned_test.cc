@@ -308,6 +308,42 @@ TEST(Learned, PolicyOfFixedOrdersPlacesInAnUnseenOrder) {
   refused("hierarchical", {}, "policy.orders");
 }
 
+TEST(Learned, PassOfAPolicyIsMeasuredFromTheRandomStartOfTheGraphAndTheSeed) {
+  const TemporaryFolder folder;
+  const Finished trained =
+      train(folder, "placeto", two_to_learn_from(folder),
+            {"--set", "policy.initial=fixed-random", "--set", "run.deterministic=true", "--seed", "3"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const Finished replayed = run({"replay", folder.at("placeto"), "--verify", "--json"});
+  EXPECT_TRUE(json::parse(replayed.out)["identical"].get<bool>()) << replayed.err;
+  const auto place = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments{"place",    folder.at("g5.json.gz"), "-d",     kLargeMachine,
+                                       "--policy", folder.at("placeto"),    "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Finished done = run(arguments);
+    EXPECT_EQ(done.status, 0) << done.err;
+    return done.out;
+  };
+  const json last = json::parse(place({"--json"})), passed = json::parse(place({"--pass", "--json"}));
+  EXPECT_EQ(last["method"], "placeto (zero-shot)");
+  EXPECT_FALSE(last.contains("pass_s"));
+  EXPECT_EQ(last["evaluations"], 1);
+  EXPECT_EQ(passed["method"], "placeto (best of the pass)");
+  const json& times = passed["pass_s"];
+  ASSERT_EQ(times.size(), 9u) << "the start, and a step for each of 8 groups";
+  EXPECT_EQ(passed["evaluations"], 9);
+  EXPECT_EQ(times.back(), last["measured"]["step_time_s"]);
+  EXPECT_EQ(*std::min_element(times.begin(), times.end()), passed["measured"]["step_time_s"]);
+  EXPECT_NE(place({"--pass"}).find("\npass       start "), std::string::npos);
+  EXPECT_EQ(place({}).find("\npass "), std::string::npos);
+
+  // Another seed, another start.
+  const json other = json::parse(place({"--pass", "--json", "--seed", "2"}));
+  EXPECT_NE(other["pass_s"].front(), times.front());
+  expect_refused(run({"place", kGraph, "-d", kDevices, "--policy", "pretrained", "--pass", "--quiet"}),
+                 "--pass: does not work with a policy of scheduler");
+}
+
 TEST(Learned, PolicyStartsAtTheBestHeuristicOfAnUnseenGraph) {
   const TemporaryFolder folder;
   const std::string graphs = two_to_learn_from(folder);

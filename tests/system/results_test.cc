@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -170,6 +171,19 @@ TEST(Results, RunLearnsFromPlacetosSimulator) {
   const ordered_json measured = json_of(
       {"evaluate", kNmt, folder.at("run") + "/best.placement.json", "-d", kDevices, "--executor", "placeto"});
   EXPECT_EQ(measured["step_time_s"], summary["best_step_time_s"]);
+  // Its policy is measured by the model that `place` names, whatever it was trained with.
+  const std::string unseen = shipped("tests/fixtures/graphs/cifar10_cnn-bs4.json.gz");
+  std::set<double> step_times;
+  for (const std::string model : {"sim", "placeto"}) {
+    const std::string placement = folder.at(model + ".json");
+    const ordered_json placed = json_of({"place", unseen, "-d", kDevices, "--policy", folder.at("run"),
+                                         "--executor", model, "-o", placement});
+    const ordered_json again = json_of({"evaluate", unseen, placement, "-d", kDevices, "--executor", model});
+    EXPECT_EQ(placed["measured"]["executor"], model);
+    EXPECT_EQ(placed["measured"]["step_time_s"], again["step_time_s"]) << model;
+    step_times.insert(placed["measured"]["step_time_s"].get<double>());
+  }
+  EXPECT_EQ(step_times.size(), 2u);
   const Finished wrong = run(order("other", {"--set", "objective.kind=latency"}));
   EXPECT_EQ(wrong.status, 2);
   EXPECT_THAT(wrong.err, HasSubstr("executor.kind: = 'placeto' simulates only step times"));
