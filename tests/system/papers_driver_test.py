@@ -48,6 +48,37 @@ groups = 8
 [policy.hierarchical]
 hidden = 8
 """
+FAMILY = """
+[graphs]
+few = "cifar10 --count 4"
+[[family]]
+name = "few"
+table = "placeto-families"
+config = "few.toml"
+methods = ["placeto", "rnn"]
+seeds = [1]
+rnn_episodes = 4
+optimised_episodes = { placeto = 4, rnn = 4 }
+"""
+FEW = """
+[run]
+budget = "0s"
+episodes = 8
+[input]
+graphs = ["train-*"]
+devices = "../devices/k80.toml"
+[executor]
+kind = "placeto"
+[pipeline]
+controllers = 1
+max_outstanding = 4
+batch_episodes = 4
+[policy]
+method = "placeto"
+preset = "paper"
+groups = 8
+initial = "fixed-random"
+"""
 
 
 class PapersDriver(unittest.TestCase):
@@ -128,6 +159,27 @@ class PapersDriver(unittest.TestCase):
         self.assertAlmostEqual(other["estimated_core_s"], first["core_s"], delta=0.001, msg="one other seed")
         self.drive("page")
         self.assertIn("; 1 of 2 not run: 0.0 h", (self.at / "page.md").read_text())
+
+    def test_a_family_has_the_last_and_the_best_placement_of_the_likeliest_pass(self):
+        (self.at / "devices/k80.toml").write_text((SOURCE / "configs/devices/placeto-2gpu-k80.toml").read_text())
+        (self.at / "papers/placeto").mkdir()
+        (self.at / "papers/placeto/rnn.toml").write_text((SOURCE / "configs/papers/placeto/rnn.toml").read_text())
+        (self.at / "papers/experiments.toml").write_text("row = []\n" + FAMILY)
+        (self.at / "papers/few.toml").write_text(FEW)
+        self.drive("run", "--stage", "A", "--only", "^few/(placeto|rnn|single-gpu)/1$")
+        rows = {row["run"]: row for row in self.rows()}
+        alone, placeto, rnn = (rows["few/" + name] for name in ("single-gpu", "placeto", "rnn"))
+        tests = len(list((self.at / "graphs/few").glob("test-*")))
+        self.assertGreater(tests, 0)
+        for policy in ("zero_shot", "untrained"):
+            last, best = placeto[policy + "_s"], placeto[policy + "_best_s"]
+            self.assertEqual((len(last), len(best)), (tests, tests))
+            for a, b, start in zip(last, best, placeto["start_s"]):
+                self.assertLessEqual(b, min(a, start))
+            self.assertEqual(rnn[policy + "_s"], rnn[policy + "_best_s"], "it has no pass")
+        self.assertNotEqual(placeto["start_s"], placeto["untrained_s"])
+        for a, b in zip(placeto["untrained_s"], alone["best_s"]):
+            self.assertAlmostEqual(a / b, 1, delta=1e-9, msg="all choices equal: the first GPU, by the same simulator")
 
     def test_an_unknown_graph_is_reported_in_one_line(self):
         (self.at / "papers/small.toml").write_text(CONFIG.replace("cnn.json.gz", "other.json.gz"))
