@@ -17,11 +17,8 @@ A run's cost comes from the same run with another seed, else from pilots of 2 an
 take more than --most core-minutes is not run; its line has the estimated hours of these seeds instead. It is tried again
 with a higher --most.
 """
-import abc
 import argparse
 import functools
-import hashlib
-import itertools
 import json
 import math
 import os
@@ -37,11 +34,12 @@ import time
 import tomllib
 
 import papers_page
+from papers_families import family_runs
+from papers_run import Run, confidence, digest, row_key, set_keys
 from tables import Failed, Rows, exit_status, finish, run_jobs, run_measured, run_program
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASELINES = ["single-cpu", "single-gpu", "scotch", "mincut", "metis", "expert", "towers-sync", "towers-async"]
-FAMILY_HEURISTICS = ["random", "single-gpu"]  # The authors' machine has no CPU.
 PILOT_SHARE, PILOT_EPISODES = 0.02, 8
 BINS = 50  # Points of a learning curve.
 
@@ -86,14 +84,7 @@ class Plan:
 
     def config(self, row):
         """The values of a row's config file, with the row's own keys."""
-        values = tomllib.loads((self.configs / "papers" / row["config"]).read_text())
-        for key, value in row.get("set", {}).items():
-            *sections, last = key.split(".")
-            place = values
-            for section in sections:
-                place = place.setdefault(section, {})
-            place[last] = value
-        return values
+        return set_keys(tomllib.loads((self.configs / "papers" / row["config"]).read_text()), row.get("set", {}))
 
     def graph(self, row):
         """The name of a row's graph: a key of [graphs]."""
@@ -116,10 +107,7 @@ class Plan:
                 for seed in row.get("seeds", [1]):
                     yield LearnedRun(self, row, "paper", seed)
             for family in self.families:
-                yield from (HeuristicRun(self, family, method) for method in FAMILY_HEURISTICS)
-                for seed, method in itertools.product(family["seeds"], family["methods"]):
-                    yield FamilyRun(self, family, method, seed)
-                yield from (OptimisedRun(self, family, method) for method in family["methods"][:2])
+                yield from family_runs(self, family)
             for row in self.orders:
                 yield from (OrdersRun(self, row, seed) for seed in row["seeds"])
         else:
@@ -131,33 +119,6 @@ class Plan:
                     tuned = row.get("tuned_seeds", self.seeds) if row.get("tuned") else []
                     if seed in tuned:
                         yield LearnedRun(self, row, "tuned", seed, len(tuned))
-
-
-def row_key(row):
-    return row["run"], row["seed"]
-
-
-def digest(value):
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
-
-
-class Run(abc.ABC):
-    """One line of the results: a name, a seed, and `setup`, the digest of all that the result depends on."""
-
-    name, seed, setup = "", 0, ""
-    seeds = 1  # Seeds of the same row in the same stage.
-
-    @property
-    def key(self):
-        return self.name, self.seed
-
-    @abc.abstractmethod
-    def execute(self, bench):
-        """The values of the line."""
-
-    def estimate(self, bench):
-        """Core-seconds, from a pilot; 0 for what takes seconds."""
-        return 0
 
 
 class LearnedRun(Run):
@@ -190,7 +151,8 @@ class LearnedRun(Run):
         result, core_s = bench.run_config(values, folder, self.seed)
         database = folder / "run" / "run.db"
         found = result or {}
-        return {"best_s": found.get("best_step_time_s"), "core_s": round(core_s, 2), **progress(database)}
+        return {"best_s": found.get("best_step_time_s"), "core_s": round(core_s, 2), **progress(database),
+                **confidence(database)}
 
     def estimate(self, bench):
         """Two pilots, one of them longer: their difference leaves out what a start costs."""
@@ -226,66 +188,6 @@ def progress(database):
             "wall_s": round((logged[-1][2] - start) / 1e9, 1) if logged else 0, "bests": bests, "means": means}
 
 
-class FamilyRun(Run):
-    """One policy learned on a family's training graphs, and its likeliest placement of each test graph. The same
-    policy before its first update stands for the untrained one. *_best_s: the best placement on the way there, which
-    Placeto's authors report; start_s: the first one."""
-
-    def __init__(self, plan, family, method, seed):
-        self.family, self.method, self.seed = family, method, seed
-        self.name = "%s/%s" % (family["name"], method)
-        self.values = family_values(plan, family, method)
-        self.devices = pathlib.Path(self.values["input"]["devices"]).stem
-        self.executor = executor_of(self.values)
-        self.setup = digest([self.values, plan.graphs[family["name"]], plan.machine(self.devices)])
-
-    def execute(self, bench, share=1.0):
-        folder = bench.graph_path(self.family["name"])
-        with tempfile.TemporaryDirectory(prefix="emplace-papers-") as scratch:
-            values = bench.with_inputs(self.values, self.devices, graphs=[str(folder / "train-*")])
-            values["run"]["episodes"] = max(PILOT_EPISODES, math.ceil(values["run"]["episodes"] * share))
-            trained, core_s = bench.run_config(values, pathlib.Path(scratch), self.seed)
-            values["run"]["episodes"] = values["pipeline"]["batch_episodes"]
-            values["policy"]["learning_rate"] = 1e-30
-            _, more_s = bench.run_config(values, pathlib.Path(scratch), self.seed, "untrained")
-            tests = sorted(folder.glob("test-*"))
-            passes = {policy: [self.on_pass(bench, os.path.join(scratch, policy), test) for test in tests]
-                      for policy in ("run", "untrained")}
-        found = {}
-        for name, times in (("zero_shot", passes["run"]), ("untrained", passes["untrained"])):
-            found[name + "_s"] = [steps[-1] for steps in times]
-            found[name + "_best_s"] = [min(filter(None, steps), default=None) for steps in times]
-        return {**found, "start_s": [steps[0] for steps in passes["run"]], "updates": trained["updates"],
-                "placements": trained["measurements"], "core_s": round(core_s + more_s, 1)}
-
-    def on_pass(self, bench, policy, test):
-        """Step times from the start to the likeliest placement, None for what does not fit; of the RNN the last alone."""
-        how = ["--policy", policy, "--executor", self.executor, *([] if self.method == "rnn" else ["--pass"])]
-        found = bench.place(how, test, self.devices, self.seed)
-        return found.get("pass_s", [found["measured"]["step_time_s"]]) if found else [None]
-
-    def estimate(self, bench):
-        return self.execute(bench, PILOT_SHARE)["core_s"] / PILOT_SHARE
-
-
-def family_values(plan, family, method):
-    """A family's config, or for another method the RNN's, on the same graphs and groups."""
-    values = plan.config(family)
-    if method == "rnn":
-        rnn = plan.config({"config": "placeto/rnn.toml"})
-        groups, same = values["policy"]["groups"], {key: values[key] for key in ("input", "executor") if key in values}
-        values = {**rnn, **same, "run": {**values["run"], "episodes": family["rnn_episodes"]}}
-        values["policy"]["groups"] = groups
-    else:
-        values["policy"]["method"] = method
-    return values
-
-
-def executor_of(values):
-    """The model that a config's steps are measured with."""
-    return values.get("executor", {}).get("kind", "sim")
-
-
 class OrdersRun(Run):
     """A policy learned in fixed orders of the groups, and its likeliest placements in unseen ones."""
 
@@ -306,50 +208,8 @@ class OrdersRun(Run):
         return self.learned.estimate(bench)
 
 
-class OptimisedRun(Run):
-    """A policy learned on each test graph of a family by itself, by the family's config with fewer episodes."""
-
-    def __init__(self, plan, family, method):
-        self.family, self.seed, self.name = family, 1, "%s/%s-optimised" % (family["name"], method)
-        self.values = family_values(plan, family, method)
-        self.devices = pathlib.Path(self.values["input"]["devices"]).stem
-        episodes = family["optimised_episodes"][method]
-        if "entropy_over" in self.values["policy"]:  # Falls over the same share of the run.
-            self.values["policy"]["entropy_over"] = \
-                self.values["policy"]["entropy_over"] * episodes // self.values["run"]["episodes"]
-        self.values["run"]["episodes"] = episodes
-        self.setup = digest([self.values, plan.graphs[family["name"]], plan.machine(self.devices)])
-
-    def execute(self, bench):
-        found, total_s = [], 0
-        for test in sorted(bench.graph_path(self.family["name"]).glob("test-*")):
-            with tempfile.TemporaryDirectory(prefix="emplace-papers-") as scratch:
-                values = bench.with_inputs(self.values, self.devices, graph=str(test))
-                result, core_s = bench.run_config(values, pathlib.Path(scratch), self.seed)
-                found.append(result and result["best_step_time_s"])
-                total_s += core_s
-        return {"best_s": found, "core_s": round(total_s, 1)}
-
-
-class HeuristicRun(Run):
-    """A heuristic's placement of each test graph; `random` is the best of 100 random placements."""
-
-    def __init__(self, plan, family, method):
-        self.family, self.seed, self.method, self.name = family, 1, method, "%s/%s" % (family["name"], method)
-        values = plan.config(family)
-        self.devices, self.executor = pathlib.Path(values["input"]["devices"]).stem, executor_of(values)
-        self.setup = digest([plan.graphs[family["name"]], plan.machine(self.devices), self.executor])
-
-    def execute(self, bench):
-        start = time.process_time()
-        tests = sorted(bench.graph_path(self.family["name"]).glob("test-*"))
-        how = ["-m", self.method, "--executor", self.executor]
-        return {"best_s": [bench.placed(how, test, self.devices, self.seed) for test in tests],
-                "core_s": round(time.process_time() - start, 1)}
-
-
 class Baselines(Run):
-    """The simple methods and the bound of a graph on a machine."""
+    """The simple methods and the bound of a graph on a machine; one without a CPU gets one for `single-cpu`."""
 
     seed = 1
 
@@ -358,11 +218,16 @@ class Baselines(Run):
         self.setup = digest([plan.graphs[graph], plan.machine(devices), BASELINES])
 
     def execute(self, bench):
-        table, core_s = run_measured(bench.args.program, [
-            "compare", str(bench.graph_path(self.graph)), "-d", str(bench.device_file(self.devices)), "-m",
-            ",".join(BASELINES), "--seed", "1"], allowed=(0, 3))
-        return {"bound_s": table["lower_bound_s"], "core_s": round(core_s, 2),
-                "methods": {m["method"]: m["step_time_s"] for m in table["methods"]}}
+        graph, devices, methods, core_s = bench.graph_path(self.graph), bench.device_file(self.devices), {}, 0
+        with tempfile.TemporaryDirectory(prefix="emplace-papers-") as scratch:
+            found, core_s = bench.compare(graph, devices, BASELINES, self.seed)
+            methods = {m["method"]: m["step_time_s"] for m in found["methods"]}
+            if not any(each["name"].startswith("cpu") for each in bench.plan.machine(self.devices)["device"]):
+                with_cpu = pathlib.Path(scratch) / "devices.toml"
+                with_cpu.write_text(devices.read_text() + '\n[[device]]\nname = "cpu:0"\nprofile = "haswell18"\n')
+                alone, more_s = bench.compare(graph, with_cpu, ["single-cpu"], self.seed)
+                methods["single-cpu"], core_s = alone["methods"][0]["step_time_s"], core_s + more_s
+        return {"bound_s": found["lower_bound_s"], "core_s": round(core_s, 2), "methods": methods}
 
 
 # --- Running it -------------------------------------------------------------------------------------------------------
@@ -417,6 +282,11 @@ class Bench:
         """Step time of one placement; None if it does not fit."""
         found = self.place(how, graph, devices, seed)
         return found and found["measured"]["step_time_s"]
+
+    def compare(self, graph, devices, methods, seed, executor="sim"):
+        """The table of `emplace compare` for a device file, and its core-seconds."""
+        return run_measured(self.args.program, ["compare", str(graph), "-d", str(devices), "-m", ",".join(methods),
+                                                "--executor", executor, "--seed", str(seed)], allowed=(0, 3))
 
     def missing(self):
         """The runs of the selected stages that have no result yet. Each once."""

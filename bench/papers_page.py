@@ -7,6 +7,8 @@ import sys
 import textwrap
 
 import papers_pictures
+from papers_claims import Claim, Pairs, claims_table
+from papers_families import gain_table, policy_table, zero_shot_claims
 from tables import markdown as table
 
 PAPERS = {
@@ -100,12 +102,6 @@ def median(values):
 
 def gpus(row):
     return row["name"].rsplit("/", 1)[1].removesuffix("gpu")
-
-
-def sign_test(wins, losses):
-    """One-sided p of at least `wins` of wins + losses fair coins."""
-    total = wins + losses
-    return sum(math.comb(total, k) for k in range(wins, total + 1)) / 2 ** total if total else 1.0
 
 
 class Headline:
@@ -333,23 +329,6 @@ def plain_table(results, name, label, more=(), over=None, tuned=False):
     return table(head, lines)
 
 
-def against(results, name, folder, better, preset="paper"):
-    """Outcomes, 1, 0 or -1, of a folder's rows against those of a table, one for each row and seed; a run without a
-    feasible placement loses."""
-    outcomes = []
-    for row in rows_of(results, name):
-        others = counterpart(results, row, folder, preset)
-        outcomes += [better(others[result["seed"]], result)
-                     for result in results.seeds("%s/%s" % (row["name"], preset)) if result["seed"] in others]
-    return outcomes
-
-
-def faster(mine, other):
-    """1 if the first has the lower step time, -1 if the second has, 0 if they are within 0.1 %."""
-    a, b = (r["best_s"] or math.inf for r in (mine, other))
-    return 0 if a == b or abs(a - b) <= 1e-3 * min(a, b) else 1 if a < b else -1
-
-
 def placements_to(result, goal_s):
     """Placements after the first update until a step time of at most `goal_s`; infinite if there is none."""
     first = result["placements"] / max(result["updates"], 1)
@@ -357,89 +336,82 @@ def placements_to(result, goal_s):
     return max(at - first, 0)
 
 
-def sooner(mine, other):
-    """1 if the first reaches the second's best with fewer placements after its first update."""
-    goal_s = other["best_s"] or math.inf
-    a, b = placements_to(mine, goal_s), placements_to(other, goal_s)
-    return (a < b) - (a > b)
+def rows_claim(results, text, paper, name, folder, preset="paper", why=""):
+    """The claim that a folder's rows are faster than those of a table with the same model and machine."""
+    pairs = Pairs()
+    for row in rows_of(results, name):
+        others = counterpart(results, row, folder, preset)
+        for result in results.seeds("%s/%s" % (row["name"], preset)):
+            if result["seed"] in others:
+                pairs.add(row["name"], result["seed"], others[result["seed"]]["best_s"], result["best_s"])
+    return pairs.claim(text, paper, why)
 
 
-def family_pairs(results, first, second):
-    """Outcomes, over test graphs and seeds, of two (run suffix, key) of the families."""
-    outcomes = []
-    for family in results.plan.families:
-        ours, theirs = ({r["seed"]: r[key] for r in results.seeds("%s/%s" % (family["name"], method))}
-                        for method, key in (first, second))
-        for seed in ours.keys() & theirs.keys():
-            pairs = [(a or math.inf, b or math.inf) for a, b in zip(ours[seed], theirs[seed])]
-            outcomes += [(a < b) - (a > b) for a, b in pairs]
-    return outcomes
+def sooner_claim(results):
+    """The claim that Placeto needs fewer placements than the RNN for the RNN's best; the first update's count for
+    neither."""
+    pairs = Pairs()
+    for row in rows_of(results, "placeto-rnn"):
+        mine = counterpart(results, row, "placeto")
+        for other in results.seeds(row["name"] + "/paper"):
+            if other["seed"] in mine and other["best_s"]:
+                at = [placements_to(result, other["best_s"]) for result in (mine[other["seed"]], other)]
+                pairs.add(row["name"], other["seed"], *(None if math.isinf(n) else max(n, 1) for n in at))
+    return pairs.claim("Placeto needs fewer placements than the RNN to reach the RNN's best", "1.3 to 6.1 times; 0.55 once",
+                       "same groups; each has its paper's reward")
 
 
-def claims(results):
-    """The papers' claims of order, by sign tests."""
-    zero = "zero_shot_s"
-    beats = lambda folder, table, order=faster, preset="paper": against(results, table, folder, order, preset)
-    tests = [
-        ("Hierarchical Planner (rate 0.001) is faster than the Simple Planner",
-         beats("hierarchical-rate", "simple-planner")),
-        ("Hierarchical Planner (rate 0.001) is faster than random grouping",
-         beats("hierarchical-rate", "hierarchical-2")),
-        ("the same, both tuned", beats("hierarchical", "hierarchical-2", faster, "tuned")),
-        ("Spotlight is faster than REINFORCE with equal groups", beats("spotlight", "spotlight-reinforce")),
-        ("the same, both tuned", beats("spotlight", "spotlight-reinforce", faster, "tuned")),
-        ("Placeto needs fewer placements than the RNN for the RNN's best", beats("placeto", "placeto-rnn", sooner)),
-        ("Placeto trained is faster than untrained, zero-shot", family_pairs(results, ("placeto", zero),
-                                                                             ("placeto", "untrained_s"))),
-        ("Placeto is faster than the RNN, zero-shot", family_pairs(results, ("placeto", zero), ("rnn", zero))),
-        ("Placeto is faster than the simple aggregator, zero-shot", family_pairs(
-            results, ("placeto", zero), ("placeto-simple-aggregator", zero))),
-        ("Placeto is faster than the simple partitioner, zero-shot", family_pairs(
-            results, ("placeto", zero), ("placeto-simple-partitioner", zero))),
-    ]
-    lines = []
-    for claim, outcomes in tests:
-        wins, losses = outcomes.count(1), outcomes.count(-1)
-        p = sign_test(wins, losses)
-        few = len(outcomes) < 10 or (wins + losses < 10 and wins > losses)
-        known = "too few pairs" if few and wins >= losses else "holds" if p < 0.05 else "**does not hold**"
-        lines.append([claim, wins, losses, outcomes.count(0), "%.2g" % p, known])
-    return table(["claim", "pairs won", "lost", "equal", "p, one-sided", ""], lines)
+def orders_claims(results):
+    """The claims about orders of the groups that a policy has not seen."""
+    found = {"placeto": [], "rnn": []}
+    for row in results.plan.orders:
+        for result in results.seeds(row["name"]):
+            known = [s for s in result["unseen_s"] if s]
+            if known:
+                found[row["name"].split("/")[1]].append((statistics.fmean(known) / result["best_s"], max(known) / min(known)))
+    texts = {"placeto": ("Placeto's placements in unseen orders are near its best", "5 %; 10 % from first to last", 1.05),
+             "rnn": ("the RNN's are not", "30 % worse", None)}
+    claims = []
+    for policy, (text, paper, limit) in texts.items():
+        rows = found[policy]
+        off, wide = (statistics.fmean(each[k] for each in rows) - 1 if rows else None for k in (0, 1))
+        known = "open" if not rows or wide == 0 else "holds" if (off <= 0.05) == (limit is not None) else "**refuted here**"
+        claims.append(Claim(text, paper, "–" if not rows else "%+.0f %%; %.0f %% from first to last" % (100 * off, 100 * wide),
+                            known, "64 orders, %d seeds" % len(rows),
+                            "the same placement in every order shows nothing" if rows and wide == 0 else ""))
+    return claims
 
 
-def family_table(results):
-    """Geometric means over a family's test graphs [ms]."""
-    mean = lambda values: None if not values or None in values else \
-        1e3 * math.exp(statistics.fmean(math.log(v) for v in values))
-    columns = [("one GPU", "single-gpu", "best_s"), ("random", "random", "best_s"), ("start", "placeto", "start_s"),
-               ("untrained", "placeto", "untrained_s"), ("best of its pass", "placeto", "untrained_best_s"),
-               ("zero-shot", "placeto", "zero_shot_s"), ("best of its pass", "placeto", "zero_shot_best_s"),
-               ("optimised", "placeto-optimised", "best_s"), ("RNN zero-shot", "rnn", "zero_shot_s"),
-               ("RNN optimised", "rnn-optimised", "best_s"),
-               ("simple aggregator", "placeto-simple-aggregator", "zero_shot_s"),
-               ("simple partitioner", "placeto-simple-partitioner", "zero_shot_s")]
-    lines = [[family["name"].removeprefix("family-"),
-              *(", ".join(seconds(mean(r[key])) for r in results.seeds("%s/%s" % (family["name"], run))) or "–"
-                for _, run, key in columns)] for family in results.plan.families]
-    return table(["family", *(column for column, _, _ in columns)], lines)
+def headline_claims(headlines):
+    """For each paper, how many reductions of its main table are met with its settings."""
+    claims = []
+    for paper in dict.fromkeys(paper_of(h) for h in headlines):
+        judged = [h for h in headlines if paper_of(h) == paper and h.met("paper") is not None]
+        met, beyond = sum(h.met("paper") for h in judged), sum(h.best_possible() < h.goal - WITHIN for h in judged)
+        if judged:
+            claims.append(Claim("%s reduces the step time as much as its main table says" % paper, "%d rows" % len(judged),
+                                "%d rows, tuned %d" % (met, sum(bool(h.met("tuned")) for h in judged)),
+                                "holds" if met == len(judged) else "open" if met >= TWO_THIRDS * len(judged) else
+                                "**refuted here**", "%d rows" % len(judged),
+                                "%d that no placement can meet on our graphs" % beyond if beyond else ""))
+    return claims
 
 
-def on_one_device(results):
-    """How many zero-shot placements of the families take as long as one device for all ops."""
-    words, total = [], 0
-    for name, run, key, device in (
-            ("the untrained policy takes as long as one GPU", "placeto", "untrained_s", "single-gpu"),
-            ("the trained one", "placeto", "zero_shot_s", "single-gpu"),
-            ("the RNN", "rnn", "zero_shot_s", "single-gpu")):
-        pairs = [(mine, alone) for family in results.plan.families
-                 for known in results.seeds("%s/%s" % (family["name"], device))
-                 for result in results.seeds("%s/%s" % (family["name"], run))
-                 for mine, alone in zip(result[key], known["best_s"])]
-        same = sum(1 for mine, alone in pairs if mine and alone and abs(mine / alone - 1) < 1e-6)
-        words.append("%s in %d" % (name, same))
-        total = max(total, len(pairs))
-    return textwrap.fill("Of %d pairs of a test graph and a seed, %s, %s, and %s." % (total, *words), WIDTH) + "\n" \
-        if total else ""
+def claims(results, headlines):
+    """Every claim of the four papers, the unit of a test being a graph or a row."""
+    return claims_table([
+        *headline_claims(headlines),
+        rows_claim(results, "the Hierarchical Planner is faster than the Simple Planner", "all but Inception-V3",
+                   "simple-planner", "hierarchical-rate"),
+        rows_claim(results, "learned groups are faster than random ones", "0 to 63 %", "hierarchical-2", "hierarchical-rate"),
+        rows_claim(results, "the same, both tuned", "", "hierarchical-2", "hierarchical", "tuned"),
+        rows_claim(results, "Spotlight is faster than REINFORCE", "23.6 to 39.1 %", "spotlight-reinforce", "spotlight",
+                   why="same groups and network"),
+        rows_claim(results, "the same, both tuned", "", "spotlight-reinforce", "spotlight", "tuned"),
+        sooner_claim(results),
+        *zero_shot_claims(results),
+        *orders_claims(results),
+    ])
 
 
 def orders_table(results):
@@ -559,6 +531,11 @@ def page(results, pictures):
     mains = "".join("### %s\n\n%s\n" % (title, step_times(results, headlines, name)) for name, title in PAPERS.items())
     return f"""# The papers' experiments, and ours beside them
 
+{claims(results, headlines)}
+A claim of order is tested on graphs or rows, each with its mean over the seeds: it **holds**, or is **refuted here**,
+with p < 0.05 (one-sided sign test), else it is open. Pairs of one graph with several seeds are not independent, so they
+stand in brackets only.
+
 `bench/papers.py page` writes this page from `docs/results/papers.jsonl`; do not edit it. `bench/papers.py run`
 continues with the runs that are missing: {done} of {len(results.wanted)} have results, in {core_hours:.1f}
 core-hours{long}.
@@ -589,13 +566,6 @@ GPU and over synchronous towers. Placeto's NMT has one baseline in the paper, th
 all" shows more.
 
 {reductions(headlines)}
-## Claims of order
-Pairs have the same row (or test graph) and seed; equal pairs do not count. A claim holds with p < 0.05 over at least 10
-pairs. Placements of Placeto and of the RNN count after the first update. Both have the same groups; their rewards are
-their papers', the step time and its square root.
-
-{claims(results)}
-
 ## Placements and time until the best
 ColocRL's hours are those until its best placement. Those of the others, and Spotlight's 20,000 placements, are of whole
 runs. The papers measured on hardware; our times are of simulated steps (median of the seeds). An episode of Placeto,
@@ -665,14 +635,20 @@ The paper refers to an appendix that our text of it lacks. The ranges overlap, s
 
 {plain_table(results, "placeto-reward", "reward")}
 ### Unseen graphs of a family (4.2, figure 5) and ablations (4.3)
-Geometric mean of the step times [ms] of the 8 test graphs by Placeto's simulator, one number per training. Zero-shot is
-the likeliest placement: the last of a pass that starts at a random placement of the graph and takes the likeliest device
-for each group in turn. Placeto's authors report the best placement of that pass instead. Untrained is the same policy
-before its first update. Random is the best of 100 random placements. Optimised is the best of a policy learned on the
-test graph itself (Placeto 1,600 episodes of a placement per group, RNN 2,000 placements; one seed).
+Two K80s (`nmt`: four) without a CPU, Placeto's simulator, and one fixed random placement per graph as the start of every
+episode, as in the authors' code; all policies of a family learn from the same graphs, groups, and numbers of episodes.
+Numbers are geometric means over the 8 test graphs relative to all ops on one GPU, then means over the seeds (lowest to
+highest).
 
-{family_table(results)}
-{on_one_device(results)}
+What the graphs can gain at all:
+
+{gain_table(results)}
+Zero-shot is the **last** placement of one greedy pass from the graph's fixed random start, measured once; "best on the
+pass" is the authors' measure. Untrained is the policy before its first update, by the same measure as zero-shot.
+Optimised is the best placement of a policy learned on the test graph alone (one seed). A policy is saturated if its
+gradient was exactly 0 for 50 updates in sequence.
+
+{policy_table(results)}
 ### 64 orders in training, 64 unseen ones (4.3)
 Inception-V3 on two GPUs. A policy that puts all ops on one GPU in every order shows nothing about orders.
 

@@ -2,6 +2,8 @@
 import itertools
 
 import papers_page
+from papers_claims import Pairs
+from papers_families import families_of, short
 from tables import Failed
 
 #: Name of a picture: its title.
@@ -31,7 +33,7 @@ def titles(results):
     known = {"learning": any(h.times("paper") for h in papers_page.headline_rows(results)),
              "spotlight": spotlight_rows(results),
              "ablations": ablations(results),
-             "families": any(results.seeds("%s/placeto" % family["name"]) for family in results.plan.families)}
+             "families": any(family.lengths() for family in families_of(results))}
     return {name: title for name, title in TITLES.items() if known[name]}
 
 
@@ -66,14 +68,12 @@ def ablations(results):
             found.setdefault(words, []).extend(
                 r["best_s"] / whole[r["seed"]]["best_s"] for r in results.seeds(row["name"] + "/paper")
                 if r["seed"] in whole and r["best_s"] and whole[r["seed"]]["best_s"])
-    for words, run in (("simple aggregator", "placeto-simple-aggregator"),
-                       ("simple partitioner", "placeto-simple-partitioner")):
-        for family in results.plan.families:
-            whole = {r["seed"]: r for r in results.seeds("%s/placeto" % family["name"])}
-            for r in results.seeds("%s/%s" % (family["name"], run)):
-                if r["seed"] in whole:
-                    pairs = zip(r["zero_shot_s"], whole[r["seed"]]["zero_shot_s"])
-                    found.setdefault(words, []).extend(a / b for a, b in pairs if a and b)
+    for words, method in (("simple aggregator", "placeto-simple-aggregator"),
+                          ("simple partitioner", "placeto-simple-partitioner")):
+        pairs = Pairs()
+        for family in families_of(results):
+            family.pairs(pairs, method)
+        found.setdefault(words, []).extend(b / a for a, b in pairs.means() if a and b)
     final = {r["seed"]: r["best_s"] for r in results.seeds("final-reward/inception_v3/2gpu/paper")}
     for r in results.seeds("intermediate-reward/inception_v3/2gpu/paper"):
         if final.get(r["seed"]):
@@ -135,19 +135,23 @@ def draw_spotlight(pyplot, results):
 
 
 def draw_families(pyplot, results):
-    """A panel per family: distribution over its test graphs of step time over the optimised one."""
-    figure, axes = pyplot.subplots(1, len(results.plan.families) or 1, figsize=(10, 3.4), squeeze=False)
-    lines = (("placeto", "zero_shot_s", "Placeto zero-shot", "tab:blue"), ("placeto", "untrained_s", "untrained", "tab:cyan"),
-             ("placeto-optimised", "best_s", "Placeto optimised", "tab:green"), ("rnn", "zero_shot_s", "RNN zero-shot",
-                                                                               "tab:orange"),
-             ("rnn-optimised", "best_s", "RNN optimised", "tab:red"), ("random", "best_s", "random", "tab:gray"))
-    for axis, family in zip(axes.flat, results.plan.families):
-        for run, key, label, color in lines:
-            for number, result in enumerate(results.seeds("%s/%s" % (family["name"], run))):
-                times = sorted(1e3 * s for s in result[key] if s)
-                axis.step(times, [(k + 1) / len(result[key]) for k in range(len(times))], where="post", color=color,
+    """A panel per family: distribution over its test graphs of the step time over one GPU's."""
+    families = families_of(results)
+    figure, axes = pyplot.subplots(1, len(families), figsize=(10, 3.4), squeeze=False)
+    for axis, family in zip(axes.flat, families):
+        episodes = family.lengths()[0]
+        placeto, rnn = (family.trained(episodes, method) for method in ("placeto", "rnn"))
+        lines = [("zero-shot", "tab:blue", [row["zero_shot_s"] for row in placeto]),
+                 ("a random placement", "tab:cyan", [row["start_s"] for row in placeto]),
+                 ("optimised", "tab:green", [family.optimised("placeto")]),
+                 ("RNN zero-shot", "tab:orange", [row["zero_shot_s"] for row in rnn]),
+                 ("RNN optimised", "tab:red", [family.optimised("rnn")]),
+                 ("best heuristic", "tab:gray", [family.best_heuristic()])]
+        for label, color, found in lines:
+            for number, times in enumerate(each for each in found if each):
+                shares = sorted(a / b for a, b in zip(times, family.one_gpu) if a)
+                axis.step(shares, [(k + 1) / len(times) for k in range(len(shares))], where="post", color=color,
                           linewidth=1.2, label=label if number == 0 else None)
-        axis.set(title=family["name"].removeprefix("family-"), xlabel="step time [ms]", ylabel="share of test graphs")
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend(fontsize=7)
+        axis.set(title=short(family.family), xlabel="step time / one GPU", ylabel="share of test graphs")
+        axis.legend(fontsize=7)
     return figure

@@ -147,8 +147,9 @@ TEST(Config, ReadsEveryDeviceFile) {
   for (const auto& entry : std::filesystem::directory_iterator{kConfigs / "devices"}) {
     const auto devices = load_devices(entry.path());
     ASSERT_TRUE(devices.ok()) << devices.error().context;
+    const std::string name = entry.path().stem().string();
     EXPECT_EQ((*devices)[DeviceId{0}].profile.kind,
-              entry.path().filename() == "gpus-only.toml" ? "gpu" : "cpu")
+              name == "gpus-only" || name.ends_with("-k80") ? "gpu" : "cpu")
         << entry.path();
     ++read;
   }
@@ -290,9 +291,13 @@ TEST(Config, ExperimentsOfPapersHaveTheirNumbers) {
        {std::pair{"cifar10", 128u}, std::pair{"ptb", 128u}, std::pair{"nmt", 160u}}) {
     const RunConfig one = config("placeto/family-" + std::string{family} + "-paper.toml");
     EXPECT_EQ(one.policy.groups, groups);
-    EXPECT_EQ(one.policy.initial, policy::InitialPlacement::kSingle);
+    EXPECT_EQ(one.policy.initial, policy::InitialPlacement::kFixedRandom);
     EXPECT_EQ(one.run.starts, std::vector<std::string>{"scratch"});
-    EXPECT_EQ((*load_devices(one.input.devices))[DeviceId{1}].memory_bytes, 8'000'000'000);
+    EXPECT_EQ(one.executor.kind, "placeto");
+    const auto devices = load_devices(one.input.devices);
+    ASSERT_TRUE(devices.ok()) << devices.error().context;
+    EXPECT_EQ(devices->size(), groups == 160 ? 4u : 2u) << "GPUs only";
+    EXPECT_EQ((*devices)[DeviceId{1}].memory_bytes, 8'000'000'000);
   }
 }
 

@@ -160,9 +160,10 @@ TEST(Placeto, RepeatsAnImitatedPlacement) {
   for (const InitialPlacement start : {InitialPlacement::kSingle, InitialPlacement::kFixedRandom}) {
     options.start = start;
     const auto placer = placer_of(world, options);
-    const auto reached = imitate(*placer, {.placement = wanted, .probability = 0.9, .max_steps = 1000});
+    // At this mean over 30 groups none has a probability below one half.
+    const auto reached = imitate(*placer, {.placement = wanted, .probability = 0.98, .max_steps = 3000});
     ASSERT_TRUE(reached.ok());
-    EXPECT_GE(*reached, 0.9);
+    EXPECT_GE(*reached, 0.98);
     EXPECT_EQ(placer->greedy(), wanted) << word_of(start) << ": from where it was learned";
   }
 }
