@@ -224,10 +224,14 @@ class BlockDecoder {
     logits_.colwise() += net_.shift.col(t);
   }
 
-  /// Log-probabilities without noise, then the choice of each sample.
+  /// Log-probabilities, then the choice of each sample. Noise of a fixed size comes between them.
   void choose(Eigen::Index t, std::vector<std::uint8_t>& devices, Matrix& log_p) {
+    const bool noisy = draws_.noise.size() > 0;
     for (Eigen::Index s = 0; s < block_.count; ++s) {
       const std::size_t at = place(s, t);
+      const Eigen::Index number = t * input_.samples + block_.first + s;
+      if (noisy && input_.relative_noise)
+        logits_.col(s) += logit_size(logits_.col(s)) * draws_.noise.col(number);
       const float peak = logits_.col(s).maxCoeff();
       const float total = std::log((logits_.col(s).array() - peak).exp().sum());
       log_p.col(static_cast<Eigen::Index>(at)) = (logits_.col(s).array() - peak - total).max(kNoWeight);
@@ -236,8 +240,7 @@ class BlockDecoder {
       } else if (input_.greedy) {
         devices[at] = likeliest_device(logits_.col(s));
       } else {
-        const Eigen::Index number = t * input_.samples + block_.first + s;
-        if (draws_.noise.size() > 0) logits_.col(s) += draws_.noise.col(number);
+        if (noisy && !input_.relative_noise) logits_.col(s) += draws_.noise.col(number);
         devices[at] = drawn_device(logits_.col(s), draws_.uniform(number));
       }
     }
@@ -557,7 +560,8 @@ DecoderParameters DecoderParameters::add(ParameterStore& store, const std::strin
 
 Decoded decode(Tape& tape, const DecoderParameters& parameters, const DecoderOptions& options, Var memory,
                Var shift, const DecodeInput& input) {
-  EMPLACE_CHECK(input.chosen != nullptr || input.greedy || input.rng != nullptr,
+  EMPLACE_CHECK(input.greedy || input.rng != nullptr ||
+                    (input.chosen != nullptr && !(input.relative_noise && input.noise > 0)),
                 "decode() needs chosen devices, greedy or a random generator");
   EMPLACE_CHECK(parameters.lstm.size() == options.layers && input.start_h.size() == input.start_c.size() &&
                     (input.start_h.empty() || input.start_h.size() == options.layers),

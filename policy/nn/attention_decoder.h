@@ -70,6 +70,10 @@ struct DecodeInput {
   Rng* rng = nullptr;     ///< Random generator; required unless `chosen` or `greedy` is set.
   float noise = 0;        ///< Standard deviation of the normal noise on the logits while drawing.
   float noise_limit = 0;  ///< The noise is cut at this amplitude; 0: not cut.
+  /// `noise` and `noise_limit` are shares of the root mean square of a choice's logits over the allowed
+  /// devices. This noise is part of log π, also of `chosen` devices; those then need the generator that drew
+  /// them, in the state of that time. The gradient takes the noise as constant.
+  bool relative_noise = false;
   const std::vector<std::vector<bool>>* allowed = nullptr;  ///< [T][D]; null: all.
   std::vector<Var> start_h, start_c;  ///< [layers] of [H, 1] State before step 0; empty: zero.
   /// Number of threads for both passes; each runs blocks of samples. The result is bit-identical for any
@@ -79,8 +83,9 @@ struct DecodeInput {
 
 struct Decoded {
   std::vector<std::uint8_t> devices;  ///< [k, T] row-major.
-  /// log π of every device at every step, without noise: [D, k · T], column sample · T + step, -1e30 where
-  /// forbidden. Set its gradient to d/d log π; the gradient of forbidden devices is ignored.
+  /// log π of every device at every step, without noise unless that is relative: [D, k · T], column sample ·
+  /// T + step, -1e30 where forbidden. Set its gradient to d/d log π; the gradient of forbidden devices is
+  /// ignored.
   Var log_p;
 };
 

@@ -1,9 +1,12 @@
 #include "policy/nn/decoder_draws.h"
 
+#include <cmath>
+
 namespace emplace::policy {
 
 DecoderDraws::DecoderDraws(const DecodeInput& input, Eigen::Index steps, Eigen::Index devices) {
-  if (input.chosen != nullptr || input.greedy) return;
+  const bool noisy_log_p = input.relative_noise && input.noise > 0;
+  if (input.greedy || (input.chosen != nullptr && !noisy_log_p)) return;
   const Eigen::Index choices = steps * input.samples;
   uniform.resize(1, choices);
   if (input.noise > 0) noise.resize(devices, choices);
@@ -12,6 +15,16 @@ DecoderDraws::DecoderDraws(const DecodeInput& input, Eigen::Index steps, Eigen::
     uniform(n) = input.rng->uniform();
   }
   if (input.noise_limit > 0) noise = noise.cwiseMax(-input.noise_limit).cwiseMin(input.noise_limit);
+}
+
+float logit_size(const Eigen::Ref<const Eigen::VectorXf>& logits) {
+  float squares = 0, allowed = 0;
+  for (const float logit : logits) {
+    if (!std::isfinite(logit)) continue;
+    squares += logit * logit;
+    allowed += 1;
+  }
+  return allowed == 0 ? 0 : std::sqrt(squares / allowed);
 }
 
 std::uint8_t drawn_device(const Eigen::Ref<const Eigen::VectorXf>& logits, float uniform) {

@@ -84,31 +84,51 @@ void Grouper::for_each_block(const ParameterStore& store, const Visit& visit) co
   }
 }
 
-std::vector<std::uint16_t> Grouper::draw(const ParameterStore& store, Rng& draws, float noise, Rng& noises,
-                                         float limit) const {
+GrouperNoise Grouper::absolute(const ParameterStore& store, GrouperNoise noise) const {
+  if (!noise.relative || noise.deviation == 0) return noise;
+  double squares = 0;
+  for_each_block(store, [&](const Block& block) {
+    for (Eigen::Index u = 0; u < block.logits.cols(); ++u) {
+      for (Eigen::Index g = 0; g < options_.groups; ++g)
+        squares += static_cast<double>(block.logits(g, u)) * static_cast<double>(block.logits(g, u));
+    }
+  });
+  const auto logits = static_cast<double>(options_.groups * units_.numbers.cols());
+  const auto size = static_cast<float>(std::sqrt(squares / logits));
+  return {noise.words, size * noise.deviation, size * noise.limit};
+}
+
+void Grouper::add_noise(GrouperNoise& noise, Block& block) const {
+  if (noise.deviation <= 0) return;
   Eigen::VectorXf cut;  // Noise of one unit, if it is cut.
+  for (Eigen::Index u = 0; u < block.logits.cols(); ++u) {
+    const std::uint32_t key[4] = {noise.words(), noise.words(), noise.words(), noise.words()};
+    if (noise.limit > 0) {
+      cut.setZero(block.logits.rows());
+      kernels().add_noise(cut.size(), cut.data(), noise.deviation, key);
+      block.logits.col(u) += cut.cwiseMax(-noise.limit).cwiseMin(noise.limit);
+    } else {
+      kernels().add_noise(block.logits.rows(), block.logits.col(u).data(), noise.deviation, key);
+    }
+  }
+}
+
+std::vector<std::uint16_t> Grouper::draw(const ParameterStore& store, Rng& draws, GrouperNoise& noise) const {
+  GrouperNoise added = absolute(store, noise);
   std::vector<std::uint16_t> groups;
   groups.reserve(units_.types.size());
   const Kernels& k = kernels();
   for_each_block(store, [&](Block& block) {
+    add_noise(added, block);
     for (Eigen::Index u = 0; u < block.logits.cols(); ++u) {
       float* const logits = block.logits.col(u).data();
-      if (noise > 0) {
-        const std::uint32_t key[4] = {noises(), noises(), noises(), noises()};
-        if (limit > 0) {
-          cut.setZero(block.logits.rows());
-          k.add_noise(cut.size(), cut.data(), noise, key);
-          block.logits.col(u) += cut.cwiseMax(-limit).cwiseMin(limit);
-        } else {
-          k.add_noise(block.logits.rows(), logits, noise, key);
-        }
-      }
       float peak = 0;
       const float total = k.exponentials(block.logits.rows(), logits, &peak);
       const std::ptrdiff_t group = k.find_running_sum(block.logits.rows(), logits, draws.uniform() * total);
       groups.push_back(static_cast<std::uint16_t>(std::min<std::ptrdiff_t>(group, options_.groups - 1)));
     }
   });
+  noise.words = added.words;
   return groups;
 }
 
@@ -138,7 +158,9 @@ Matrix Grouper::log_p(const ParameterStore& store) const {
 }
 
 double Grouper::accumulate_gradient(ParameterStore& store, std::span<const std::vector<std::uint16_t>> groups,
-                                    std::span<const float> weights, GrouperStats* seen) const {
+                                    std::span<const float> weights, GrouperStats* seen,
+                                    std::optional<GrouperNoise> noise) const {
+  if (noise) noise = absolute(store, *noise);
   const Eigen::Index embedded = options_.type_embedding, numbers = units_.numbers.rows();
   const Packed w2_back = Packed::transposed(store.value(w2_));
   Matrix dfrom_type = Matrix::Zero(options_.hidden, units_.vocabulary), dhidden;
@@ -148,6 +170,7 @@ double Grouper::accumulate_gradient(ParameterStore& store, std::span<const std::
   Eigen::VectorXf logits, with_entropy;  // Logits and entropy gradient of one unit; used if `seen`.
   const Kernels& k = kernels();
   for_each_block(store, [&](Block& block) {
+    if (noise) add_noise(*noise, block);
     const Eigen::Index count = block.logits.cols();
     auto dlogits = block.logits.topRows(options_.groups);
     for (Eigen::Index u = 0; u < count; ++u) {

@@ -5,6 +5,7 @@
 ///                                                          [HIE-GROUPER]
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,6 +38,15 @@ struct GrouperStats {
   double entropy = 0;          ///< Output: entropy summed over units [nat].
 };
 
+/// Noise on the logits of every unit. Each logit gets approximately normal noise (a sum of four bytes, at
+/// most 3.46 deviations), keyed by four words of `words` per unit, in order. Equal values are equal noise.
+struct GrouperNoise {
+  Rng words;
+  float deviation = 0;    ///< Standard deviation; 0: no noise.
+  float limit = 0;        ///< The noise is cut at this amplitude; 0: not cut.
+  bool relative = false;  ///< Both are shares of the root mean square of all logits.
+};
+
 /// Thread: const members from any thread.
 class Grouper {
  public:
@@ -47,20 +57,20 @@ class Grouper {
   /// size.
   Grouper for_units(GrouperUnits units) const;
 
-  /// Draws a group per unit with one uniform number of `draws` each, in order. If `noise` > 0, each logit
-  /// first gets approximately normal noise of that standard deviation, keyed by four words of `noises` per
-  /// unit, and cut at the amplitude `limit` (0: not cut; a sum of four bytes is at most 3.46 deviations).
-  std::vector<std::uint16_t> draw(const ParameterStore& store, Rng& draws, float noise, Rng& noises,
-                                  float limit = 0) const;
+  /// Draws a group per unit from the noisy logits, with one uniform number of `draws` each, in order. Takes
+  /// the words of the noise, if there is any, from it.
+  std::vector<std::uint16_t> draw(const ParameterStore& store, Rng& draws, GrouperNoise& noise) const;
   std::vector<std::uint16_t> likeliest(const ParameterStore& store) const;
   /// [groups, units] log p of every group. Intended for few groups: it is not computed in blocks.
   Matrix log_p(const ParameterStore& store) const;
 
   /// Adds Σ_e weights[e] · d log p(groups[e]) / d parameters and returns Σ_e weights[e] · log p(groups[e]).
   ///   groups [e][units]
-  /// With `seen`, both include minus entropy_weight times the entropy.
+  /// With `seen`, both include minus entropy_weight times the entropy. With `noise`, p is the softmax of the
+  /// noisy logits; the gradient takes the noise as constant.
   double accumulate_gradient(ParameterStore& store, std::span<const std::vector<std::uint16_t>> groups,
-                             std::span<const float> weights, GrouperStats* seen = nullptr) const;
+                             std::span<const float> weights, GrouperStats* seen = nullptr,
+                             std::optional<GrouperNoise> noise = {}) const;
 
  private:
   struct Forward;
@@ -68,6 +78,9 @@ class Grouper {
   void fill(const Forward& forward, Eigen::Index first, Block& block) const;
   template <class Visit>
   void for_each_block(const ParameterStore& store, const Visit& visit) const;
+  /// Resolves relative numbers of the noise, by one pass over the logits.
+  GrouperNoise absolute(const ParameterStore& store, GrouperNoise noise) const;
+  void add_noise(GrouperNoise& noise, Block& block) const;
 
   GrouperOptions options_;
   GrouperUnits units_;

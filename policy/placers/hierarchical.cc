@@ -39,6 +39,9 @@ Result<std::unique_ptr<HierarchicalPlanner>> HierarchicalPlanner::make(std::vect
     if (!checked) return checked.error();
   }
   EMPLACE_TRY(check_graphs(graphs, options.features));
+  if (options.draw_updates > 0 && graphs.size() > 1)
+    return invalid("policy.hierarchical.draw_updates", "repeats the devices of one graph",
+                   "set it to 0 for several graphs");
   for (std::size_t number = 0; number < graphs.size(); ++number) {
     if (auto checked = check_graph(graphs[number], options); !checked) {
       const std::string where = graphs.size() == 1 ? "" : "graph " + std::to_string(number) + ": ";
@@ -85,6 +88,9 @@ HierarchicalPlanner::HierarchicalPlanner(std::vector<HierarchicalGraph> graphs, 
               tasks_.front().view.devices->size(),
               tasks_.front().view.start.label_of_group,
               seed} {
+  if (options_.draw_updates > 0)
+    last_ = store_.add("placer.last", static_cast<Eigen::Index>(options_.groups),
+                       static_cast<Eigen::Index>(options_.placements), Init::kZero, seed, 0.0f);
   const HierarchicalInitial& start = tasks_.front().view.start;
   if (!start.placement.empty() && !start.group_of_op.empty())
     placer_.start_at(store_, start.placement, start.group_of_op);
@@ -132,20 +138,66 @@ Decoded HierarchicalPlanner::place_groups(Tape& tape, const Task& task,
                        input);
 }
 
+GrouperNoise HierarchicalPlanner::grouper_noise(std::uint64_t episode, float noise) const {
+  return {Rng{seed_, Purpose::kNoise, episode}, noise, options_.noise_limit, options_.relative_noise};
+}
+
+/// Decodes the devices of a choice, with the relative noise that they were drawn with, or with none.
+Decoded HierarchicalPlanner::place_chosen(Tape& tape, const Choice& choice, float noise) const {
+  Rng place_rng{seed_, Purpose::kPlacing, choice.episode};
+  const DecodeInput input{
+      .samples = static_cast<Eigen::Index>(choice.placed.devices.size() / options_.groups),
+      .chosen = &choice.placed.devices,
+      .rng = &place_rng,
+      .noise = noise,
+      .noise_limit = options_.noise_limit,
+      .relative_noise = true};
+  return place_groups(tape, tasks_[choice.graph], choice.group_of_op, input);
+}
+
+/// [placements, groups] The last drawn devices; where a new group may not use its device, its first allowed
+/// one.
+std::vector<std::uint8_t> HierarchicalPlanner::last_drawn(const Task& task,
+                                                          std::span<const std::uint32_t> group_of_op) const {
+  const auto allowed =
+      allowed_group_devices(*task.view.constraints, task.view.devices->size(), group_of_op, options_.groups);
+  const auto last = store_.value(*last_);
+  const auto end = static_cast<float>(task.view.devices->size());
+  std::vector<std::uint8_t> devices;
+  devices.reserve(options_.placements * options_.groups);
+  for (Eigen::Index n = 0; n < last.size(); ++n) {
+    // Loaded parameters may have any value.
+    const float kept = last.data()[n];
+    std::size_t device = kept >= 0 && kept < end ? static_cast<std::size_t>(kept) : 0;
+    if (const std::size_t group = devices.size() % options_.groups;
+        !allowed.empty() && !allowed[group][device])
+      device = static_cast<std::size_t>(std::ranges::find(allowed[group], true) - allowed[group].begin());
+    devices.push_back(static_cast<std::uint8_t>(device));
+  }
+  return devices;
+}
+
 Actions HierarchicalPlanner::sample(std::uint64_t episode, std::uint64_t update) const {
   Choice choice;
   choice.graph = episode % tasks_.size();
+  choice.episode = episode;
   const Task& task = tasks_[choice.graph];
-  Tape tape{store_};
-  Rng group_rng{seed_, Purpose::kGrouping, episode}, place_rng{seed_, Purpose::kPlacing, episode},
-      noise_rng{seed_, Purpose::kNoise, episode};
   const float noise = options_.noise_at(update);
-  choice.group_of_op =
-      spread(task, task.grouper.draw(store_, group_rng, noise, noise_rng, options_.noise_limit));
-  const DecodeInput input{.samples = static_cast<Eigen::Index>(options_.placements),
-                          .rng = &place_rng,
-                          .noise = noise,
-                          .noise_limit = options_.noise_limit};
+  if (options_.relative_noise) choice.noise = noise;
+  Tape tape{store_};
+  Rng group_rng{seed_, Purpose::kGrouping, episode}, place_rng{seed_, Purpose::kPlacing, episode};
+  GrouperNoise group_noise = grouper_noise(episode, noise);
+  choice.group_of_op = spread(task, task.grouper.draw(store_, group_rng, group_noise));
+  DecodeInput input{.samples = static_cast<Eigen::Index>(options_.placements),
+                    .rng = &place_rng,
+                    .noise = noise,
+                    .noise_limit = options_.noise_limit,
+                    .relative_noise = options_.relative_noise};
+  std::vector<std::uint8_t> repeated;
+  if (last_ && update >= options_.draw_updates) {
+    repeated = last_drawn(task, choice.group_of_op);
+    input.chosen = &repeated;
+  }
   choice.placed = placer_.decisions(tape, place_groups(tape, task, choice.group_of_op, input));
   return encode_actions(choice);
 }
@@ -180,9 +232,7 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
     if (samples != episode.advantages.size())
       return invalid("episode", "numbers of placements and advantages differ");
     Tape tape{store_};
-    const Decoded decoded =
-        place_groups(tape, task, choice.group_of_op,
-                     {.samples = static_cast<Eigen::Index>(samples), .chosen = &choice.placed.devices});
+    const Decoded decoded = place_chosen(tape, choice, choice.noise);
     const auto placed = placer_.seed_loss(tape, decoded, choice.placed, episode.advantages, each);
     if (!placed) return placed.error();
     tape.backward();  // Eq. 6
@@ -194,6 +244,13 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
     auto& group_of_unit = groupings.emplace_back();
     group_of_unit.reserve(task.units.size());
     for (const OpId unit : task.units) group_of_unit.push_back(group_at_[choice.group_of_op[index(unit)]]);
+    if (last_ && samples == options_.placements) latest_ = choice.placed.devices;
+    if (choice.noise == 0) continue;
+    // Each grouping has logits of its own.
+    parts.loss += task.grouper.accumulate_gradient(store_, {&group_of_unit, 1}, {&weights.back(), 1}, nullptr,
+                                                   grouper_noise(choice.episode, choice.noise));
+    groupings.pop_back();
+    weights.pop_back();
   }
   for (std::size_t graph = 0; graph < tasks_.size(); ++graph) {
     const auto& [groupings, weights] = batch_of_graph[graph];
@@ -202,14 +259,17 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
   return parts;
 }
 
+void HierarchicalPlanner::end_update(const LossParts& parts) {
+  placer_.end_update(store_, parts);
+  if (latest_.empty()) return;
+  MatrixMap last = store_.value(*last_);
+  for (Eigen::Index n = 0; n < last.size(); ++n) last.data()[n] = latest_[static_cast<std::size_t>(n)];
+}
+
 Result<std::vector<double>> HierarchicalPlanner::log_probabilities(const Actions& actions) const {
   EMPLACE_TRY_ASSIGN(const auto choice, decode_actions(actions));
   Tape tape{store_};
-  const DecodeInput input{
-      .samples = static_cast<Eigen::Index>(choice.placed.devices.size() / options_.groups),
-      .chosen = &choice.placed.devices};
-  return placer_.log_probabilities(tape, place_groups(tape, tasks_[choice.graph], choice.group_of_op, input),
-                                   options_.groups);
+  return placer_.log_probabilities(tape, place_chosen(tape, choice, 0), options_.groups);
 }
 
 Result<Actions> HierarchicalPlanner::actions_of(std::size_t graph, std::span<const Placement> placements,
@@ -229,16 +289,22 @@ Result<Actions> HierarchicalPlanner::actions_of(std::size_t graph, std::span<con
     if (!by_group) return by_group.error();
     devices.insert(devices.end(), by_group->begin(), by_group->end());
   }
-  return encode_actions({graph, group_of_op, placer_.with_behaviour(std::move(devices), log_q)});
+  return encode_actions({.graph = graph,
+                         .group_of_op = group_of_op,
+                         .placed = placer_.with_behaviour(std::move(devices), log_q)});
 }
 
 Actions HierarchicalPlanner::encode_actions(const Choice& choice) const {
-  // [u32 ops][u16 groups …][decisions], preceded in a planner that places any graph by [u32 graph],
-  // little-endian.
+  // [u32 ops][u16 groups …][decisions], preceded in a planner that places any graph by [u32 graph], then with
+  // relative noise by [u64 episode][f32 noise], little-endian.
   const auto ops = static_cast<std::uint32_t>(choice.group_of_op.size());
   const std::vector<std::uint16_t> groups(choice.group_of_op.begin(), choice.group_of_op.end());
   Actions actions;
   if (any_graph()) append_graph(choice.graph, actions.bytes);
+  if (options_.relative_noise) {
+    append_values(std::span{&choice.episode, 1}, actions.bytes);
+    append_values(std::span{&choice.noise, 1}, actions.bytes);
+  }
   append_values(std::span{&ops, 1}, actions.bytes);
   append_values(groups, actions.bytes);
   append_decisions(choice.placed, actions.bytes);
@@ -251,6 +317,11 @@ Result<HierarchicalPlanner::Choice> HierarchicalPlanner::decode_actions(const Ac
   std::span<const std::byte> bytes = actions.bytes;
   if (any_graph()) {
     EMPLACE_TRY_ASSIGN(choice.graph, take_graph(bytes, tasks_.size()));
+  }
+  if (options_.relative_noise) {
+    EMPLACE_TRY(take_values(bytes, std::span{&choice.episode, 1}));
+    EMPLACE_TRY(take_values(bytes, std::span{&choice.noise, 1}));
+    if (!(choice.noise >= 0 && choice.noise <= 1e3f)) return foreign;  // NaN, too.
   }
   std::uint32_t ops = 0;
   EMPLACE_TRY(take_values(bytes, std::span{&ops, 1}));

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -33,6 +34,14 @@ struct HierarchicalOptions : CommonPlacerOptions, GroupPlacerOptions {
   /// has it and records of older programs do not; off by default.   [HIE-GROUP-EMB]
   bool sum_inputs = false;
 
+  // As in the authors' code of TensorFlow, off by default.   [HIE-NOISE]
+  /// `noise` and `noise_limit` are shares of the logits' root mean square, in the Placer that of a choice, in
+  /// the Grouper that of all ops. This noise is part of the probabilities that are learned.
+  bool relative_noise = false;
+  /// Number of updates in which devices are drawn; then every episode has the devices of the last drawn one,
+  /// for a new grouping. 0: always drawn.
+  std::uint64_t draw_updates = 0;
+
   // Departures from the paper, off by default.
   float grouper_scale = 1;        ///< Relative learning rate of the Grouper.
   bool start_at_scopes = false;   ///< The Grouper starts at the given grouping, if any.
@@ -49,6 +58,12 @@ struct HierarchicalOptions : CommonPlacerOptions, GroupPlacerOptions {
         "sum_inputs", sum_inputs,
         "A group's embedding has the counts of its op types and its total shapes instead of shares and "
         "means. Paper: true.");
+    settings.add("relative_noise", relative_noise,
+                 "Makes policy.noise and policy.noise_limit shares of the logits' root mean square, and the "
+                 "learned probabilities include that noise. Paper: false; authors' code: true.");
+    settings.add("draw_updates", draw_updates,
+                 "Number of updates in which groups draw their devices; then every episode repeats the last "
+                 "drawn ones for its new groups. 0: always drawn. Paper: 0; authors' code: 500.");
     settings.add(
         "start_at_scopes", start_at_scopes,
         "Initialises the Grouper to the groups of policy.grouping instead of random groups. Paper: false.");
@@ -94,7 +109,7 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   }
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   void start_update(std::uint64_t update) override { placer_.start_update(update); }
-  void end_update(const LossParts& parts) override { placer_.end_update(store_, parts); }
+  void end_update(const LossParts& parts) override;
   /// Log-probability of the devices given the episode's grouping; the probability over all groupings is
   /// unknown.
   Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
@@ -107,6 +122,8 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   /// Decoded form of the Actions of one episode.
   struct Choice {
     std::size_t graph = 0;
+    std::uint64_t episode = 0;  ///< Its noise is a function of this number; used with relative noise.
+    float noise = 0;            ///< Relative noise; 0: none.
     std::vector<std::uint32_t> group_of_op;  ///< [ops] Places of the groups in the Placer's order.
     Decisions placed;                        ///< Devices of the groups, [placements, groups].
   };
@@ -128,6 +145,9 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   bool any_graph() const { return options_.features.any_graph(); }
   Decoded place_groups(Tape& tape, const Task& task, std::span<const std::uint32_t> group_of_op,
                        DecodeInput input) const;
+  GrouperNoise grouper_noise(std::uint64_t episode, float noise) const;
+  Decoded place_chosen(Tape& tape, const Choice& choice, float noise) const;
+  std::vector<std::uint8_t> last_drawn(const Task& task, std::span<const std::uint32_t> group_of_op) const;
   std::vector<std::uint32_t> spread(const Task& task, const std::vector<std::uint16_t>& group_of_unit) const;
 
   const HierarchicalOptions options_;
@@ -137,6 +157,8 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   mutable ParameterStore store_;  // A tape adds gradients to it; sampling runs no backward pass.
   const std::vector<Task> tasks_;
   GroupPlacer placer_;
+  std::optional<ParameterId> last_;   // [groups, placements] Last devices; with draw_updates. No gradient.
+  std::vector<std::uint8_t> latest_;  // [placements, groups] Those of the update in progress.
 };
 
 }  // namespace emplace::policy

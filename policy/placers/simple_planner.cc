@@ -69,14 +69,14 @@ Placement SimplePlanner::spread(const Task& task, std::span<const std::uint8_t> 
 }
 
 Actions SimplePlanner::sample(std::uint64_t episode, std::uint64_t update) const {
-  Rng place_rng{seed_, Purpose::kPlacing, episode}, noise_rng{seed_, Purpose::kNoise, episode};
-  const float noise = update < options_.noise_updates ? options_.noise : 0.0f;
+  Rng place_rng{seed_, Purpose::kPlacing, episode};
+  GrouperNoise noise{Rng{seed_, Purpose::kNoise, episode},
+                     update < options_.noise_updates ? options_.noise : 0.0f, options_.noise_limit};
   Drawn drawn;
   drawn.graph = episode % tasks_.size();
   const Task& task = tasks_[drawn.graph];
   for (std::size_t p = 0; p < options_.placements; ++p) {
-    for (const std::uint16_t device :
-         task.chooser.draw(store_, place_rng, noise, noise_rng, options_.noise_limit))
+    for (const std::uint16_t device : task.chooser.draw(store_, place_rng, noise))
       drawn.devices.push_back(static_cast<std::uint8_t>(device));
   }
   if (options_.max_weight > 0) drawn.log_q = log_of_choices(task, drawn.devices);

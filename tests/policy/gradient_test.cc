@@ -3,9 +3,13 @@
 // the function is a fixed random weighting of the outputs, so that errors cannot cancel.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
+#include <limits>
+#include <tuple>
 
 #include "policy/nn/attention_decoder.h"
+#include "policy/nn/decoder_draws.h"
 #include "policy/nn/encoder.h"
 #include "policy/nn/lstm.h"
 #include "policy/nn/tape.h"
@@ -192,6 +196,63 @@ TEST(Decoder, NoiseIsClippedAtItsLimit) {
   EXPECT_NE(drawn(100, 0), drawn(1e-9f, 0));
   EXPECT_NE(drawn(100, 5), drawn(1e-9f, 0));
   EXPECT_EQ(drawn(0.5f, 50), drawn(0.5f, 0));
+}
+
+// With W = 0 the logits are the shift, so the noise is known: share · size of the logits · ε.
+TEST(Decoder, RelativeNoiseIsAShareOfTheLogitsAndPartOfLogP) {
+  constexpr Eigen::Index kDevices = 3, kSteps = 2000;
+  constexpr float kShare = 0.5f;
+  DecoderOptions options;
+  options.hidden = 4;
+  options.devices = kDevices;
+  options.memory_rows = 5;
+  options.out = Init::kZero;
+  ParameterStore store;
+  const DecoderParameters decoder = DecoderParameters::add(store, "decoder", options, 5);
+  const Matrix memory = random_matrix(5, kSteps, 6);
+  Matrix logits(kDevices, kSteps), noisy(kDevices, kSteps);
+  std::vector<std::vector<bool>> allowed;
+  std::vector<std::uint8_t> expected;
+  double squares = 0;
+  Rng noise{3, Purpose::kPlacing};
+  for (Eigen::Index t = 0; t < kSteps; ++t) {
+    logits.col(t) = Eigen::Vector3f{2, -1, 0.5f} * (t % 2 == 0 ? 1 : 10);
+    allowed.push_back({true, true, t % 5 != 0});
+    const bool all = allowed.back()[2];
+    const float size = std::sqrt((4 + 1 + (all ? 0.25f : 0)) / (all ? 3.0f : 2.0f)) * (t % 2 == 0 ? 1 : 10);
+    for (Eigen::Index d = 0; d < kDevices; ++d) {
+      noisy(d, t) = logits(d, t) + kShare * size * noise.normal();
+      if (all) squares += std::pow(static_cast<double>((noisy(d, t) - logits(d, t)) / size), 2) / kDevices;
+    }
+    Eigen::VectorXf of_allowed = noisy.col(t);
+    if (!all) of_allowed(2) = -std::numeric_limits<float>::infinity();
+    expected.push_back(drawn_device(of_allowed, noise.uniform()));
+  }
+  EXPECT_NEAR(std::sqrt(squares / (0.8 * kSteps)), kShare, 0.02) << "the test's own noise";
+
+  const auto run = [&](const Matrix& shift, Rng* rng, const std::vector<std::uint8_t>* chosen, float share) {
+    Tape tape{store};
+    const DecodeInput input{
+        .chosen = chosen, .rng = rng, .noise = share, .relative_noise = true, .allowed = &allowed};
+    const Decoded decoded =
+        decode(tape, decoder, options, tape.constant(memory), tape.constant(shift), input);
+    tape.gradient(decoded.log_p) = random_matrix(kDevices, kSteps, 4);
+    store.clear_gradients();
+    tape.backward();
+    return std::tuple{decoded.devices, Matrix{tape.value(decoded.log_p)},
+                      std::vector<float>(store.gradients().begin(), store.gradients().end())};
+  };
+  Rng draws{3, Purpose::kPlacing}, again{3, Purpose::kPlacing}, others{4, Purpose::kPlacing};
+  const auto [drawn, log_p, gradient] = run(logits, &draws, nullptr, kShare);
+  EXPECT_EQ(drawn, expected);
+  const auto [devices, log_p_of_noisy, gradient_of_noisy] = run(noisy, nullptr, &drawn, 0);
+  EXPECT_LT((log_p - log_p_of_noisy).cwiseAbs().maxCoeff(), 1e-4f) << "log softmax of the noisy logits";
+  for (std::size_t i = 0; i < gradient.size(); ++i)
+    EXPECT_NEAR(gradient[i], gradient_of_noisy[i], 1e-3f * std::max(1.0f, std::abs(gradient[i])));
+  const auto [given, log_p_of_given, gradient_of_given] = run(logits, &again, &drawn, kShare);
+  EXPECT_EQ(log_p_of_given, log_p) << "the same generator gives the same noise for given devices";
+  EXPECT_EQ(gradient_of_given, gradient);
+  EXPECT_NE(std::get<1>(run(logits, &others, &drawn, kShare)), log_p);
 }
 
 TEST(Decoder, BitsDoNotDependOnTheNumberOfThreads) {

@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <set>
 
 #include "executor/sim/simulator.h"
 #include "policy/loss/reward.h"
 #include "policy/optim/adam.h"
+#include "policy/placers/grouper_units.h"
 #include "tests/policy/differences.h"
 #include "tests/support/sample_graphs.h"
 
@@ -191,6 +193,108 @@ TEST(Hierarchical, NoiseOfBothNetworksIsClippedAtItsLimit) {
   options.noise_limit = -1;
   EXPECT_FALSE(
       HierarchicalPlanner::make({{{&world.graph, &world.devices, &world.constraints}, {}}}, options, 1).ok());
+}
+
+// The gradient draws the noise of an episode again: the KL divergence from the policy that drew it is 0, and
+// the loss is advantage · (log p of the groups + log p of the devices), both with that noise.
+TEST(Hierarchical, LearnsTheProbabilitiesWithRelativeNoise) {
+  const HierarchicalWorld world;
+  HierarchicalOptions options = small_hierarchical();
+  options.noise = 0.5f;
+  options.noise_updates = 3;
+  options.relative_noise = true;
+  options.loss.kind = LossKind::kKlPenalised;
+  const auto penalised = world.planner(options);
+  const ScoredEpisode noisy{penalised->sample(5, 2), {1, 1, 1}}, calm{penalised->sample(5, 3), {1, 1, 1}};
+  EXPECT_EQ(penalised->decode_actions(noisy.actions)->noise, 0.5f);
+  EXPECT_EQ(penalised->decode_actions(calm.actions)->noise, 0.0f);
+  EXPECT_EQ(penalised->accumulate_gradient({&noisy, 1})->divergence, 0);
+  EXPECT_EQ(penalised->accumulate_gradient({&calm, 1})->divergence, 0);
+  auto other = *penalised->decode_actions(noisy.actions);
+  other.episode = 6;
+  const ScoredEpisode another{penalised->encode_actions(other), {1, 1, 1}};
+  EXPECT_GT(penalised->accumulate_gradient({&another, 1})->divergence, 1e-4) << "another noise";
+
+  options.loss.kind = LossKind::kReinforce;
+  options.placements = 1;
+  const auto planner = world.planner(options);
+  const ScoredEpisode drawn{planner->sample(5, 2), {1}};
+  const auto choice = *planner->decode_actions(drawn.actions);
+  const OpFeatures features = op_features(world.graph, options.features);
+  const auto units = class_leaders(world.constraints);
+  std::vector<std::uint16_t> groups;
+  for (const OpId unit : units) groups.push_back(static_cast<std::uint16_t>(choice.group_of_op[index(unit)]));
+  ParameterStore store;
+  const Grouper grouper{store, "grouper", {4, 3, 5}, grouper_units(features, units), 1};
+  const float weight = 1;
+  const double of_groups = grouper.accumulate_gradient(
+      store, {&groups, 1}, {&weight, 1}, nullptr, GrouperNoise{Rng{1, Purpose::kNoise, 5}, 0.5f, 0, true});
+  const auto parts = *planner->accumulate_gradient({&drawn, 1});
+  EXPECT_NEAR(parts.loss, of_groups + parts.log_probability, 1e-4);
+  EXPECT_NEAR(parts.log_probability, planner->log_probabilities(drawn.actions)->front(), 2);
+  EXPECT_NE(parts.log_probability, planner->log_probabilities(drawn.actions)->front()) << "without noise";
+  Actions damaged = drawn.actions;
+  const float nan = std::nanf("");
+  std::memcpy(damaged.bytes.data() + sizeof(std::uint64_t), &nan, sizeof nan);
+  EXPECT_FALSE(planner->expand(damaged).ok());
+}
+
+TEST(Hierarchical, RepeatsTheLastDrawnDevicesForNewGroups) {
+  const HierarchicalWorld world;
+  HierarchicalOptions options = small_hierarchical();
+  options.draw_updates = 2;
+  const auto planner = world.planner(options);
+  Adam adam;
+  const auto update = [&](std::uint64_t number) {
+    const ScoredEpisode episode{planner->sample(number, number), {1, -1, 0.5f}};
+    planner->start_update(number);
+    planner->parameters().clear_gradients();
+    const auto parts = planner->accumulate_gradient({&episode, 1});
+    ASSERT_TRUE(parts.ok());
+    adam.step(planner->parameters(), 0.05f);
+    planner->end_update(*parts);
+  };
+  const auto choice = [&](std::uint64_t episode, std::uint64_t number) {
+    return *planner->decode_actions(planner->sample(episode, number));
+  };
+  update(0);
+  const auto last = choice(1, 1);
+  EXPECT_NE(choice(2, 1).placed.devices, last.placed.devices) << "still drawn";
+  update(1);
+  std::set<std::vector<std::uint32_t>> groupings;
+  for (std::uint64_t number = 2; number < 6; ++number) {
+    EXPECT_EQ(choice(number, number).placed.devices, last.placed.devices) << "update " << number;
+    groupings.insert(choice(number, number).group_of_op);
+    update(number);
+  }
+  EXPECT_EQ(groupings.size(), 4u) << "groups are drawn";
+  const auto resumed = world.planner(options, 2);
+  ASSERT_TRUE(resumed->parameters().load(planner->parameters().bytes()).ok());
+  EXPECT_EQ(resumed->decode_actions(resumed->sample(9, 6))->placed.devices, last.placed.devices);
+  EXPECT_NE(choice(9, 0).placed.devices, last.placed.devices);
+}
+
+TEST(Hierarchical, RepeatedDevicesObeyTheConstraintsAndTheirRange) {
+  const HierarchicalWorld world{testing::restricted_graph()};
+  HierarchicalOptions options = small_hierarchical();
+  options.draw_updates = 1;
+  const auto planner = world.planner(options);
+  for (const float device : {0.0f, 2.0f, 7.0f, -1.0f, std::nanf("")}) {
+    for (float& value : planner->parameters().values().last(4 * 3)) value = device;  // The last drawn ones.
+    const bool known = device == 0 || device == 2;
+    for (std::uint64_t e = 0; e < 10; ++e) {
+      const ScoredEpisode episode{planner->sample(e, 1), {1, 1, 1}};
+      EXPECT_TRUE(planner->accumulate_gradient({&episode, 1}).ok()) << "no forbidden device";
+      const auto devices = planner->decode_actions(episode.actions)->placed.devices;
+      EXPECT_GT(std::ranges::count(devices, known ? static_cast<std::uint8_t>(device) : 0), 0);
+    }
+  }
+  options.features.words = {"word"};
+  const auto refused = HierarchicalPlanner::make({{{&world.graph, &world.devices, &world.constraints}, {}},
+                                                  {{&world.graph, &world.devices, &world.constraints}, {}}},
+                                                 options, 1);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().context.find("draw_updates"), std::string::npos);
 }
 
 TEST(GroupOrder, IsTheIndexOrOneShufflePerSeed) {
