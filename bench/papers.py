@@ -55,6 +55,7 @@ def words(argv=None):
     parser.add_argument("--graphs", default=str(ROOT / "build/papers"), help="folder for generated graphs and policies")
     parser.add_argument("--stage", choices=["A", "B"], help="only this stage; default: A, then B")
     parser.add_argument("--only", default="", metavar="REGEX")
+    parser.add_argument("--entropy", action="store_true", help="run also what has a result without its entropy")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at the same time, a core each")
     parser.add_argument("--most", type=float, default=30, metavar="MIN", help="core-minutes of one row")
     parser.add_argument("--minutes", type=float, default=0, help="start no run after this wall time; 0: no limit")
@@ -170,22 +171,30 @@ class LearnedRun(Run):
 
 def progress(database):
     """Numbers of a run's log: placements, updates, seconds, valid placements, every new best as [number of
-    placements, seconds since the first, step time], and the mean step time of BINS equal parts (null where nothing was
-    valid)."""
+    placements, seconds since the first, step time], the mean step time of BINS equal parts (null where nothing was
+    valid), the mean entropy of each tenth of the updates (null where it has none), and the most updates in sequence
+    with a gradient of exactly 0."""
     with sqlite3.connect(database) as db:
         logged = db.execute("SELECT valid, step_time_s, wall_ns FROM measurements JOIN episodes USING (episode) "
                             "ORDER BY seq, number").fetchall()
-        updates = db.execute("SELECT count(*) FROM updates").fetchone()[0]
+        updates = db.execute('SELECT entropy, gradient_norm FROM updates ORDER BY "update"').fetchall()
     start, bests = logged[0][2] if logged else 0, []
     for number, (valid, step_time_s, at) in enumerate(logged, 1):
         if valid and (not bests or step_time_s < bests[-1][2]):
             bests.append([number, round((at - start) / 1e9, 2), step_time_s])
-    width, means = max(1, math.ceil(len(logged) / BINS)), []
-    for first in range(0, len(logged), width):
-        times = [row[1] for row in logged[first:first + width] if row[0]]
-        means.append(float("%.5g" % (sum(times) / len(times))) if times else None)
-    return {"placements": len(logged), "updates": updates, "valid": sum(1 for row in logged if row[0]),
-            "wall_s": round((logged[-1][2] - start) / 1e9, 1) if logged else 0, "bests": bests, "means": means}
+    width = max(1, math.ceil(len(logged) / BINS))
+    means = [mean([row[1] for row in logged[first:first + width] if row[0]])
+             for first in range(0, len(logged), width)]
+    tenths = [updates[len(updates) * i // 10:len(updates) * (i + 1) // 10] for i in range(10)]
+    still = [len(list(group)) for zero, group in itertools.groupby(updates, lambda row: row[1] == 0) if zero]
+    return {"placements": len(logged), "updates": len(updates), "valid": sum(1 for row in logged if row[0]),
+            "wall_s": round((logged[-1][2] - start) / 1e9, 1) if logged else 0, "bests": bests, "means": means,
+            "entropy": [mean([row[0] for row in tenth]) for tenth in tenths], "zero_gradients": max(still, default=0)}
+
+
+def mean(values):
+    """The mean to five digits; None of nothing."""
+    return float("%.5g" % (sum(values) / len(values))) if values else None
 
 
 class OrdersRun(Run):
@@ -304,6 +313,8 @@ class Bench:
     def is_known(self, run):
         """True if there is a result of today's setup, or an estimate above today's limit."""
         known = self.results.rows.get(run.key, {"setup": None})
+        if self.args.entropy and isinstance(run, LearnedRun) and "best_s" in known and "entropy" not in known:
+            return False
         return known["setup"] == run.setup and known.get("estimated_core_s", math.inf) > self.args.most * 60
 
     def core_seconds(self, run):

@@ -60,8 +60,8 @@ def ablations(results):
     """For each ablation: its words, and ratios of its step times to those of the whole method, one for each pair of the
     same row or test graph, and seed."""
     found = {}
-    for words, table, folder in (("Simple Planner", "simple-planner", "hierarchical-rate"),
-                                 ("random grouping", "hierarchical-2", "hierarchical-rate"),
+    for words, table, folder in (("Simple Planner", "simple-planner", "hierarchical-stable"),
+                                 ("random grouping", "hierarchical-2", "hierarchical-stable"),
                                  ("REINFORCE", "spotlight-reinforce", "spotlight")):
         for row in papers_page.rows_of(results, table):
             whole = papers_page.counterpart(results, row, folder)

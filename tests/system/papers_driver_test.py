@@ -7,13 +7,16 @@ usage: papers_driver_test.py SOURCE_DIR EMPLACE
 import json
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 SOURCE, PROGRAM = pathlib.Path(sys.argv[1]), sys.argv[2]
 sys.path.insert(0, str(SOURCE / "bench"))
+import papers  # noqa: E402
 import papers_page  # noqa: E402
 PLAN = """
 [graphs]
@@ -118,6 +121,9 @@ class PapersDriver(unittest.TestCase):
             self.assertEqual((row["updates"], row["placements"]), (10, 40))
             self.assertEqual(row["best_s"], row["bests"][-1][2])
             self.assertGreater(row["core_s"], 0)
+            self.assertEqual(len(row["entropy"]), 10)
+            self.assertTrue(all(0 < entropy <= 1.0987 for entropy in row["entropy"]), "at most ln 3")
+            self.assertEqual(row["zero_gradients"], 0)
         self.assertEqual(self.drive("run", "--stage", "A").stderr, "")
         self.drive("run")
         self.assertIn("small/cnn/2gpu/tuned/2", self.names())
@@ -132,6 +138,19 @@ class PapersDriver(unittest.TestCase):
         self.assertIn("its setup is not today's", self.drive("page").stderr)
         self.drive("run", *only)
         self.assertEqual([row["updates"] for row in self.rows()], [10, 12])
+
+    def test_results_without_entropy_are_run_again_on_request(self):
+        only = ("--only", "^small/.*paper/1$")
+        self.drive("run", *only)
+        row = self.rows()[-1]
+        del row["entropy"]
+        (self.at / "rows.jsonl").write_text(json.dumps(row) + "\n")
+        self.drive("run", *only)
+        self.assertEqual(self.rows(), [row])
+        self.drive("run", *only, "--entropy")
+        self.assertEqual(["entropy" in row for row in self.rows()], [False, True])
+        self.drive("run", *only, "--entropy")
+        self.assertEqual(len(self.rows()), 2)
 
     def test_too_costly_runs_are_estimated_and_tried_again_later(self):
         self.drive("run", "--only", "simple-planner.*/1", "--most", "0.000001")
@@ -149,7 +168,7 @@ class PapersDriver(unittest.TestCase):
         self.assertIn("With the paper's settings: 0 of 1 rows met", page)
         self.assertIn("Hierarchical Planner, CNN on 2 GPUs. Paper's settings: no placement can: the bound of", page)
         self.assertIn("The aim, two thirds of each paper's rows, is missed for **Hierarchical", page)
-        self.assertIn("| Hierarchical Planner (rate 0.001) is faster than the Simple Planner |", page)
+        self.assertIn("| Hierarchical Planner (stable) is faster than the Simple Planner |", page)
 
     def test_the_other_seeds_of_a_row_have_their_own_limit(self):
         self.drive("run", "--only", "^small/.*paper/1$")
@@ -187,7 +206,43 @@ class PapersDriver(unittest.TestCase):
                          "error: experiments.toml: small/cnn/2gpu needs the graph 'other'; add it to [graphs]\n")
 
 
+class Progress(unittest.TestCase):
+    def test_entropy_by_tenths_and_the_longest_row_of_zero_gradients(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.db")
+            with sqlite3.connect(path) as db:
+                db.execute('CREATE TABLE updates("update" INTEGER, entropy REAL, gradient_norm REAL)')
+                db.execute("CREATE TABLE measurements(episode, number, valid, step_time_s)")
+                db.execute("CREATE TABLE episodes(episode, seq, wall_ns)")
+                norms = [1, 0, 0, 1, 0, 0, 0, 1, 1, 0] * 2 + [1] * 5
+                db.executemany("INSERT INTO updates VALUES (?, ?, ?)",
+                               [(24 - at, at, norms[at]) for at in range(24, -1, -1)][::-1])
+            found = papers.progress(path)
+            self.assertEqual(found["updates"], 25)
+            # The rows are in the order of their numbers, last first: 24 and 23, then 22 to 20, and so on.
+            self.assertEqual(found["entropy"][:2], [23.5, 21])
+            self.assertEqual(found["entropy"][-1], 1)
+            self.assertEqual(found["zero_gradients"], 3)
+            with sqlite3.connect(path) as db:
+                db.execute('DELETE FROM updates WHERE "update" > 3')
+            self.assertEqual(papers.progress(path)["entropy"].count(None), 6)
+
+
 class PapersPage(unittest.TestCase):
+    def test_the_hierarchical_planner_has_three_settings_with_their_entropy(self):
+        place = "cnn/2gpu/paper"
+        run = lambda best, entropy: [{"best_s": best, "entropy": entropy}]
+        seeds = {"hierarchical/" + place: run(1.5, [0.5] + [0] * 9), "simple-planner/" + place: [{"best_s": 4.0}],
+                 "hierarchical-stable/" + place: run(1.0, [1.09] * 5 + [0.7] * 5) + run(1.25, [1.0] * 10)}
+        results = unittest.mock.Mock(
+            seeds=lambda name: seeds.get(name, []), not_run=lambda name: None, wanted={},
+            plan=unittest.mock.Mock(rows=[{"name": "hierarchical/cnn/2gpu", "table": "hierarchical-1", "model": "CNN",
+                                           "paper": {"method": 0.84}}]))
+        line = papers_page.hierarchical_table(results).splitlines()[-1]
+        self.assertEqual([cell.strip() for cell in line.strip("|").split("|")], [
+            "CNN", "2", "0.84", "1.5 (1)", "0.50, then 0.00", "–", "–", "1.12 (1 to 1.25; 2)",
+            "1.00 to 1.09, then 0.70 to 1.00", "–", "4 (1)"])
+
     BASELINES = {"methods": {"single-cpu": 9.0, "single-gpu": 2.0}}
 
     def endings(self, *results):
