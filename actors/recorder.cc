@@ -70,6 +70,7 @@ Result<Unit> Recorder::open() {
   const record::RunReader& db = *opened;
   EMPLACE_TRY_ASSIGN(const auto counters, db.results().counters());
   EMPLACE_TRY_ASSIGN(const auto updates, db.log().last_update());
+  EMPLACE_TRY_ASSIGN(const auto samples, db.results().policy_samples());
   EMPLACE_TRY_ASSIGN(const auto graphs, db.results().graphs());
   std::map<std::uint64_t, std::uint64_t> unlearned;
   if (options_.learned) {
@@ -80,6 +81,9 @@ Result<Unit> Recorder::open() {
   committed_ = counters.episodes;
   next_seq_ = committed_ + 1;
   updates_ = updates;
+  saturation_ = {};
+  for (const record::PolicySample& sample : samples) saturation_.add(sample);
+  note_saturation();
   unlearned_ = std::move(unlearned);
   for (const std::string& graph : graphs) {
     EMPLACE_TRY_ASSIGN(const auto best, db.results().best(graph));
@@ -237,9 +241,19 @@ void Recorder::on_update(runtime::Context& context, const messages::UpdateApplie
     staleness_ = u.staleness_mean;
     if (!wrote(context, db_->add_update({u, context.wall().count()}))) return;
     updates_ = u.update;
+    if (saturation_.add({u.update, u.entropy, u.gradient_norm, u.learning_rate})) {
+      note_saturation();
+      runtime::log(LogLevel::kWarning, context.name(), warning_);
+    }
     for (const std::uint64_t episode : u.episodes) unlearned_.erase(episode);
   }
   row_added(context);
+}
+
+/// Makes the warning for the launcher if the policy is saturated, in this or in an earlier incarnation.
+void Recorder::note_saturation() {
+  if (saturation_.found())
+    warning_ = record::saturation_text(*saturation_.found(), updates_, options_.saturation_cure);
 }
 
 void Recorder::on_checkpoint(runtime::Context& context, const messages::CheckpointTaken& taken,
@@ -425,6 +439,7 @@ void Recorder::report_progress(runtime::Context& context) {
   progress.committed = committed_;
   progress.updates = updates_;
   progress.staleness = staleness_;
+  progress.warning = warning_;
   if (refused_since_ != Nanos{0})
     progress.disk_waits_s = std::chrono::duration<double>(context.now() - refused_since_).count();
   context.send(kView, progress);

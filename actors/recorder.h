@@ -13,6 +13,7 @@
 #include "messages/episode_measured.h"
 #include "messages/learning.h"
 #include "messages/log.h"
+#include "record/learning_summary.h"
 #include "record/run_writer.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
@@ -25,6 +26,7 @@ struct RecorderOptions {
   Nanos commit_every = std::chrono::milliseconds{5};  ///< Commits this long after the first uncommitted row.
   std::size_t commit_rows = 256;                      ///< Commits at once with this many uncommitted rows.
   bool learned = true;                                ///< False: the run has no tracker and no learner.
+  std::string saturation_cure;                        ///< What to change if the policy saturates.
   /// Checkpoint bytes per message. Small, because the learner repeats its request after a second: on a slow
   /// line a large message would be sent many times.
   std::uint64_t checkpoint_chunk = messages::kParametersChunkBytes;
@@ -50,7 +52,8 @@ using RunWriterFactory = std::function<Result<std::unique_ptr<record::RunWriter>
 /// The only writer; serves the log that tracker and learner follow and that restarted actors read again.
 /// Repeated messages are recorded once and acknowledged again. While the disk refuses writes or the record
 /// was moved, nothing is acknowledged, so that senders wait and retry. A damaged record ends the run. A
-/// deleted run.db is written again, at the latest when the actor stops. Receives EpisodeReported,
+/// deleted run.db is written again, at the latest when the actor stops. A policy that saturates is a warning,
+/// whichever learner it has. Receives EpisodeReported,
 /// UpdateApplied, CheckpointTaken, LogRequested, CheckpointRequested, UpdateRequested, EpisodesAsked,
 /// CountRequested; sends EpisodeCommitted (to followers and the proposing sampler), EpisodesRecorded,
 /// UpdatesRecorded, CheckpointDelivered, UpdateReplayed, EpisodesKnown, EpisodesCounted, RecordProgress. Its
@@ -93,6 +96,7 @@ class Recorder final : public runtime::Actor {
   void on_reported(runtime::Context& context, const messages::EpisodeReported& reported,
                    const runtime::Incoming& incoming);
   void on_update(runtime::Context& context, const messages::UpdateApplied& update);
+  void note_saturation();
   void on_checkpoint(runtime::Context& context, const messages::CheckpointTaken& taken,
                      const runtime::Incoming& incoming);
   bool is_current_learner(std::uint64_t epoch);
@@ -125,6 +129,8 @@ class Recorder final : public runtime::Actor {
   std::uint64_t committed_ = 0;                 ///< Rows on disk.
   std::uint64_t updates_ = 0;
   double staleness_ = 0;                              ///< Mean staleness of the last update.
+  record::SaturationWatch saturation_;                ///< Watches all updates of the record.
+  std::string warning_;                               ///< RecordProgress::warning.
   std::set<std::string> noted_;                       ///< Executors listed in the table of actors.
   std::uint64_t learner_epoch_ = 0;                   ///< Epoch of the learner; earlier ones are fenced.
   std::map<std::uint64_t, std::uint64_t> unlearned_;  ///< Log number by episode.

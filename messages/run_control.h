@@ -62,7 +62,8 @@ struct RecordProgress {
   std::uint64_t updates = 0;    ///< Updates on disk.
   double staleness = 0;         ///< Mean staleness of the last update [versions].
   double disk_waits_s = 0;      ///< How long the disk has refused commits [s]; 0: it accepts them.
-  EMPLACE_FIELDS(committed, updates, staleness, disk_waits_s)
+  std::string warning;          ///< Why the policy learns nothing, and the cure; empty: it learns.
+  EMPLACE_FIELDS(committed, updates, staleness, disk_waits_s, warning)
 };
 
 /// baseline tracker and learner -> view: placements whose measurements were consumed twice. Never sent in a

@@ -130,6 +130,16 @@ Result<std::vector<CurveSample>> RunResults::samples(const std::string& graph_sh
   });
 }
 
+Result<std::vector<PolicySample>> RunResults::policy_samples() const {
+  return connection_->rows("SELECT \"update\", entropy, gradient_norm, learning_rate FROM updates ORDER BY 1",
+                           [](SQLite::Statement& q) {
+                             PolicySample sample;
+                             RowReader{q} >> sample.update >> sample.entropy >> sample.gradient_norm >>
+                                 sample.learning_rate;
+                             return sample;
+                           });
+}
+
 Result<std::vector<MeasurerRow>> RunResults::measurers() const {
   return connection_->rows(
       "SELECT host, executor_kind, COUNT(DISTINCT executor), COUNT(*) FROM measurements "

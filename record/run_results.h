@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "placement/measurement.h"
+#include "record/learning_summary.h"
 
 namespace emplace::record {
 
@@ -64,6 +65,8 @@ class RunResults {
   Result<std::optional<std::int64_t>> least_bytes_over() const;
   /// Samples of one graph in commit order.
   Result<std::vector<CurveSample>> samples(const std::string& graph_sha256) const;
+  /// The policy in each update, in order. Faster than RunLog::updates(), which reads what they consumed.
+  Result<std::vector<PolicySample>> policy_samples() const;
   Result<std::vector<MeasurerRow>> measurers() const;
 
  private:

@@ -17,7 +17,7 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr const char* kFolder = "runs";     // Where runs are written without --run-dir.
+constexpr const char* kFolder = "runs";     // Folder of the runs without --run-dir.
 constexpr std::size_t kMostDiffering = 20;  // Runs whose configs are compared.
 
 std::string time_or_dash(double seconds) { return seconds > 0 ? format_seconds(seconds) : "-"; }
@@ -31,30 +31,42 @@ std::string graph_text(const ListedRun& run) {
   return text;
 }
 
-/// Returns the table; runs that cannot be read are lines below it.
+/// Mean entropy per choice in each tenth of the updates, start after start.
+std::string entropy_of(const ListedRun& run) {
+  std::string text;
+  for (const ListedPolicy& policy : run.policies)
+    text += (text.empty() ? "" : " | ") + record::entropy_text(policy.learning.entropy);
+  return text.empty() ? "-" : text;
+}
+
+/// Returns the table; saturated policies and runs that cannot be read are lines below it.
 std::vector<std::string> table_of(const std::vector<ListedRun>& runs, const Terminal& terminal) {
   std::vector<std::vector<std::string>> rows{{"RUN", "METHOD", "GRAPH", "MACHINE", "STATE", "STARTED (UTC)",
-                                              "MEASURED", "BEST", "VS HEURISTIC", "ABOVE BOUND",
-                                              "BEST AFTER"}};
-  std::vector<std::string> unreadable;
+                                              "MEASURED", "BEST", "VS HEURISTIC", "ABOVE BOUND", "BEST AFTER",
+                                              "ENTROPY"}};
+  std::vector<std::string> remarks;
   for (const ListedRun& run : runs) {
     if (run.state == ListedState::kUnreadable) {
-      unreadable.push_back(printable(run.name, 80) + "  cannot be read: " + printable(run.why, 400));
+      remarks.push_back(printable(run.name, 80) + "  cannot be read: " + printable(run.why, 400));
       continue;
     }
     const ListedGraph& graph = run.graphs.front();
     std::string started = format_wall(run.started).substr(0, 16);
     std::replace(started.begin(), started.end(), 'T', ' ');
-    rows.push_back({printable(run.name, 60), printable(run.method, 24), graph_text(run),
-                    printable(run.machine, 30), std::string{word_of(run.state)}, started,
-                    thousands(run.measurements), time_or_dash(graph.best_s),
-                    change(graph.best_s, graph.heuristic_s), change(graph.best_s, graph.bound_s),
-                    graph.best_after_s > 0 ? fmt::format("{:.1f} s", graph.best_after_s) : "-"});
+    rows.push_back(
+        {printable(run.name, 60), printable(run.method, 24), graph_text(run), printable(run.machine, 30),
+         std::string{word_of(run.state)}, started, thousands(run.measurements), time_or_dash(graph.best_s),
+         change(graph.best_s, graph.heuristic_s), change(graph.best_s, graph.bound_s),
+         graph.best_after_s > 0 ? fmt::format("{:.1f} s", graph.best_after_s) : "-", entropy_of(run)});
+    for (const ListedPolicy& policy : run.policies)
+      if (policy.learning.saturation)
+        remarks.push_back("warning: " + printable(run.name, 80) + ", start " + printable(policy.start, 40) +
+                          ": " + policy.learning.warning);
   }
   std::vector<std::string> lines;
   if (rows.size() > 1) lines = aligned(rows);
   if (!lines.empty()) lines.front() = terminal.styled(Style::kDim, lines.front());
-  for (std::string& line : unreadable) lines.push_back(std::move(line));
+  for (std::string& line : remarks) lines.push_back(std::move(line));
   return lines;
 }
 
@@ -84,6 +96,19 @@ Json as_json(const ListedRun& run) {
     one["lower_bound_s"] = or_null(graph.bound_s);
   }
   json["graphs"] = std::move(graphs);
+  auto policies = Json::array();
+  bool saturated = false;
+  for (const ListedPolicy& policy : run.policies) {
+    Json& one = policies.emplace_back();
+    one["start"] = policy.start;
+    one["updates"] = policy.learning.updates;
+    one["entropy"] = policy.learning.entropy;
+    one["saturated"] = policy.learning.saturation.has_value();
+    one["warning"] = text_or_null(policy.learning.warning);
+    saturated |= policy.learning.saturation.has_value();
+  }
+  json["policies"] = std::move(policies);
+  json["saturated"] = saturated;
   return json;
 }
 

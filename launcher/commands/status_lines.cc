@@ -40,6 +40,8 @@ std::vector<std::string> status_lines(const StatusDelivered& status, const Termi
                                           p.leases.refused));
   if (const std::string why = idle_reason(status, age_s); !why.empty())
     lines.push_back(terminal.styled(Style::kYellow, why));
+  if (!record.warning.empty())
+    lines.push_back(terminal.styled(Style::kYellow, "warning: " + printable(record.warning, 1'000)));
   std::vector<std::vector<std::string>> rows{{"NODE", "HOST", "VERSION", "UP", "LAST SEEN", "ROLES", "EXEC",
                                               "BUSY", "EVALS/S", "IN FLIGHT", "CREDITS", "QUEUE", "RESTARTS",
                                               "LAST ERROR"}};

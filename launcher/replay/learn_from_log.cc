@@ -22,6 +22,7 @@
 #include "policy/decisions.h"
 #include "policy/placers/placeto.h"
 #include "policy/training/trainer.h"
+#include "record/learning_summary.h"
 #include "record/run_writer.h"
 
 namespace emplace::launcher {
@@ -117,6 +118,7 @@ class Learning {
         weights_.squares > 0
             ? weights_.sum * weights_.sum / (static_cast<double>(weights_.count) * weights_.squares)
             : 0;
+    warn_of_saturation();
     EMPLACE_TRY(measure_likeliest());
     report_.wall_s = std::chrono::duration<double>(clock_.now() - started).count();
     EMPLACE_TRY(keep());
@@ -404,6 +406,14 @@ class Learning {
                    "its placements have a negligible probability under " + request_.method +
                        ": all importance weights are 0",
                    "learn a policy with the same groups");
+  }
+
+  void warn_of_saturation() const {
+    std::vector<record::PolicySample> samples;
+    for (const record::UpdateRow& row : updates_)
+      samples.push_back({row.update, row.entropy, row.gradient_norm, row.learning_rate});
+    const auto learning = record::summarise_learning(samples, saturation_cure(config_));
+    if (learning.saturation && request_.warn) request_.warn(learning.warning);
   }
 
   Result<Unit> measure_likeliest() {

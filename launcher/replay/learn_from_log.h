@@ -18,7 +18,7 @@ struct LearnFromLogRequest {
   std::uint64_t from = 0, to = 0;     ///< Range of log numbers (episodes.seq), inclusive; 0: no limit.
   std::uint64_t passes = 1;           ///< Passes over the log.
   std::filesystem::path directory;    ///< Directory of the policy; empty: learned-METHOD in that of the run.
-  std::function<void(const std::string&)> warn;  ///< Receives warnings about renamed settings.
+  std::function<void(const std::string&)> warn;  ///< Receives warnings: renamed settings, a saturated policy.
 };
 
 struct LearnProgress {

@@ -85,11 +85,15 @@ void Progress::show(const ShownStart& start, const messages::RunProgress& progre
   open_ = terminal_;
 }
 
-void Progress::note(const std::string& text) {
-  if (observer_ != nullptr) observer_->on_note(text);
-  if (quiet_) return;
+void Progress::note(const std::string& text) { put_line(text, !quiet_); }
+
+void Progress::warn(const std::string& text) { put_line("warning: " + text, true); }
+
+void Progress::put_line(const std::string& line, bool shown) {
+  if (observer_ != nullptr) observer_->on_note(line);
+  if (!shown) return;
   end_line();
-  out_.note(text + "\n");
+  out_.note(line + "\n");
 }
 
 void Progress::end_line() {

@@ -41,9 +41,13 @@ class Progress {
   void start(const ShownStart& start);
   void show(const ShownStart& start, const messages::RunProgress& progress);
   void note(const std::string& text);
+  /// The same for a warning, which is shown even if nothing else is.
+  void warn(const std::string& text);
   void end_line();
 
  private:
+  void put_line(const std::string& line, bool shown);
+
   const bool quiet_, terminal_;
   const Clock& clock_;
   RunObserver* const observer_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text/words.h"
+#include "launcher/settings/placers.h"
 
 namespace emplace::launcher {
 namespace {
@@ -23,6 +24,11 @@ Result<RecordedStart> open_start(Start start) {
 }
 
 }  // namespace
+
+Result<record::LearningSummary> learning_of(const RecordedStart& start, const RunConfig& config) {
+  EMPLACE_TRY_ASSIGN(const auto samples, start.db->results().policy_samples());
+  return record::summarise_learning(samples, saturation_cure(config));
+}
 
 Result<RecordedStarts> open_starts(const std::filesystem::path& directory) {
   RecordedStarts run;

@@ -168,6 +168,11 @@ class Reader {
         data.graphs.push_back(std::move(graph));
       }
     }
+    for (const StartRecord& start : starts_) {
+      EMPLACE_TRY_ASSIGN(auto learning, learning_of(start, config_));
+      if (learning.updates > 0)
+        data.policies.push_back({label_of(config_, start.start), std::move(learning)});
+    }
     EMPLACE_TRY(add_provenance(data));
     return report;
   }

@@ -115,6 +115,12 @@ double recorded_best(const Start& start) {
   return best && *best ? (*best)->step_time_s : 0;
 }
 
+/// Shows the warning about the policy of a start, if there is one, once.
+void warn_once(Outcome& outcome, const std::string& warning, Progress& progress) {
+  if (warning.empty() || std::exchange(outcome.warned, true)) return;
+  progress.warn("start " + outcome.start.name + ": " + warning);
+}
+
 /// Runs the processes of a start until it ends; a process that dies is restarted and continues. `last`: the
 /// run has no other start after it. Sets the endpoint of `topology` to the one that the head has bound.
 Result<int> run_start(Outcome& outcome, bool last, Topology& topology, const record::LaunchLock& lock,
@@ -158,6 +164,7 @@ Result<int> run_start(Outcome& outcome, bool last, Topology& topology, const rec
     // Best effort: the next progress line writes the file again.
     if (lock.held()) (void)write_file(start.directory / "metrics.prom", metrics_text(outcome.progress));
     shown.restarts = outcome.restarts;
+    warn_once(outcome, printable(outcome.progress.record.warning, 1'000), progress);
     progress.show(shown, outcome.progress);
   };
   supervised.on_note = [&](std::size_t i, const std::string& note) {
@@ -197,6 +204,8 @@ json outcome_json(const Outcome& o) {
          {"episodes", o.counters.episodes},
          {"measurements", o.counters.measurements},
          {"updates", o.counters.updates},
+         {"entropy", o.learning.entropy},
+         {"saturated", o.learning.saturation.has_value()},
          {"lost", leases.expired},
          {"duplicated", o.duplicated},
          {"refused_results", dispatch.refused_results},
@@ -287,6 +296,7 @@ Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const LockedRu
     }
     summary.status = *ended;
     EMPLACE_TRY(summarise(outcome, config, *plan.task));
+    warn_once(outcome, outcome.learning.warning, progress);  // It came after the last report of the head.
     const bool stopped_by_user = outcome.progress.dispatch.ending == kEndedByOperator;
     summary.outcomes.push_back(std::move(outcome));
     if (stopped_by_user || summary.status != 0) break;

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/settings.h"
+#include "record/learning_summary.h"
 #include "record/report/runs_page.h"
 
 namespace emplace::launcher {
@@ -39,6 +40,12 @@ struct ListedGraph {
   double bound_s = 0;       ///< Proven lower bound [s], of simulated times alone.
 };
 
+/// The policy of one start of a run that learns.
+struct ListedPolicy {
+  std::string start;
+  record::LearningSummary learning;
+};
+
 /// One recorded run, without its placements.
 struct ListedRun {
   std::string name;  ///< Path of its directory as given, or within the folder that was given.
@@ -51,7 +58,8 @@ struct ListedRun {
   Nanos started{0};   ///< Wall time.
   double wall_s = 0;  ///< From the start of the run to its last record [s]; 0: unknown.
   std::uint64_t measurements = 0;
-  std::vector<ListedGraph> graphs;  ///< In config order; not empty if it is readable.
+  std::vector<ListedGraph> graphs;     ///< In config order; not empty if it is readable.
+  std::vector<ListedPolicy> policies;  ///< Of the starts that have updates.
   std::string config_toml;
 };
 

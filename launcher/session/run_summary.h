@@ -13,6 +13,7 @@
 #include "launcher/settings/start.h"
 #include "messages/run_control.h"
 #include "placement/table.h"
+#include "record/learning_summary.h"
 #include "record/run_results.h"
 
 namespace emplace::launcher {
@@ -25,6 +26,8 @@ struct Outcome {
   std::vector<int> restarts;       ///< Restarts of each process, in the order of `nodes`.
   record::Counters counters;
   std::uint64_t duplicated = 0;  ///< Measurements that the tracker or learner consumed twice.
+  record::LearningSummary learning;
+  bool warned = false;  ///< Whether the warning of `learning` was shown.
   std::string parameters_sha256;
   double wall_s = 0;
   std::vector<TableRow> rows;  ///< [graphs] Best placement, measured again.

@@ -204,6 +204,14 @@ double smallest_memory_gb(const DeviceSet& devices) {
 
 }  // namespace
 
+std::string saturation_cure(const RunConfig& config) {
+  std::string cure;
+  for (const std::string& key : method_of(config).steadying(config.policy)) cure += key + ", ";
+  // A policy that saturates late has the bonus at the end of its schedule.
+  return cure + "lower policy.learning_rate or raise " +
+         (config.policy.entropy_over > 0 ? "policy.entropy_end" : "policy.entropy");
+}
+
 actors::ScoringOptions scoring_options(const RunConfig& config, const actors::Task& task) {
   actors::ScoringOptions options = config.reward;
   options.baseline.failing_signal = options.reward.failing_signal;

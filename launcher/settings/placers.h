@@ -65,6 +65,10 @@ Result<policy::SchedulerPolicy> read_scheduler(const std::string& name);
 /// there is none, it is damaged, or it is of another method, device count or size.
 Result<WarmStart> load_policy(const RunConfig& config, const policy::Placer& placer);
 
+/// Returns what to change if the policy of a run saturates, as keys of its method: "set policy.placeto.means
+/// = true, lower policy.learning_rate or raise policy.entropy".
+std::string saturation_cure(const RunConfig& config);
+
 /// Returns the config's scoring options with what depends on the machines of the task resolved.
 actors::ScoringOptions scoring_options(const RunConfig& config, const actors::Task& task);
 

@@ -218,6 +218,30 @@ MadePlacer make_random(const PolicyOptions& options, const Graphs& graphs, std::
                                                    options.placements, seed)};
 }
 
+using Keys = std::vector<std::string>;
+
+/// A tanh whose argument is far beyond its scale has a slope of 0 as well, so that a bound alone is no cure.
+std::string steadying_decoder(const std::string& section, const DecoderNetwork& network) {
+  return network.tanh_constant > 0 ? "raise " + section + "temperature"
+                                   : "set " + section + "tanh_constant = 5";
+}
+Keys steadying_hierarchical(const PolicyOptions& options) {
+  return {steadying_decoder("policy.hierarchical.", options.hierarchical),
+          "lower policy.hierarchical.grouper_scale"};
+}
+Keys steadying_sequence(const PolicyOptions& options) {
+  return {steadying_decoder("policy.sequence.", options.sequence.network)};
+}
+Keys steadying_placeto(const PolicyOptions& options) {
+  Keys keys;
+  if (!options.placeto.network.means) keys.emplace_back("set policy.placeto.means = true");
+  if (options.placeto.network.logit_bound == 0) keys.emplace_back("set policy.placeto.logit_bound = 5");
+  return keys;
+}
+Keys steadying_sweep(const PolicyOptions& options) {
+  return options.sweep.logit_bound == 0 ? Keys{"set policy.sweep.logit_bound = 5"} : Keys{};
+}
+
 bool always(const PolicyOptions&) { return true; }
 bool without_table(const PolicyOptions& options) { return options.sequence.network.table_scale == 0; }
 bool without_stay(const PolicyOptions& options) { return options.sweep.stay == 0; }
@@ -228,6 +252,7 @@ constexpr MethodRow placeto_row(std::string_view name, decltype(MethodRow::make)
           .section = "placeto",
           .make = make,
           .imitates = always,
+          .steadying = steadying_placeto,
           .is_stepwise = true,
           .orders_groups = true,
           .presets_of = presets_of};
@@ -238,18 +263,21 @@ constexpr std::array<MethodRow, 11> kMethods{{
      .section = "hierarchical",
      .words = Words::kTypes,
      .make = make_hierarchical,
+     .steadying = steadying_hierarchical,
      .draws_grouping = true},
     {.name = "colocrl",
      .section = "sequence",
      .words = Words::kTypes,
      .make = make_sequence<colocrl_options>,
      .imitates = without_table,
+     .steadying = steadying_sequence,
      .orders_groups = true},
     {.name = "spotlight",
      .section = "sequence",
      .words = Words::kNames,
      .make = make_sequence<spotlight_options>,
      .imitates = without_table,
+     .steadying = steadying_sequence,
      .orders_groups = true},
     placeto_row("placeto", make_placeto<Aggregator::kMessages>),
     {.name = "simple-planner",
@@ -262,10 +290,15 @@ constexpr std::array<MethodRow, 11> kMethods{{
      .words = Words::kTypes,
      .make = make_sequence<random_grouping_options>,
      .imitates = without_table,
+     .steadying = steadying_sequence,
      .orders_groups = true},
     placeto_row("placeto-simple-aggregator", make_placeto<Aggregator::kSimpleAggregator>, "placeto"),
     placeto_row("placeto-simple-partitioner", make_placeto<Aggregator::kSimplePartitioner>, "placeto"),
-    {.name = "sweep", .section = "sweep", .make = make_sweep, .imitates = without_stay},
+    {.name = "sweep",
+     .section = "sweep",
+     .make = make_sweep,
+     .imitates = without_stay,
+     .steadying = steadying_sweep},
     {.name = "scheduler", .section = "scheduler", .make = make_scheduler, .step_time_only = true},
     {.name = "random", .make = make_random, .learns = false},
 }};

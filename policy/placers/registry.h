@@ -39,6 +39,11 @@ struct MethodRow {
   /// Whether the placer cannot be initialised to repeat a baseline and therefore has to imitate it first
   /// (policy/training/trainer.h).
   bool (*imitates)(const PolicyOptions&) = [](const PolicyOptions&) { return false; };
+  /// What keeps the logits of its policy small: config keys that these options leave open, each with a verb,
+  /// such as "set policy.placeto.means = true". Empty: it has no such key.
+  std::vector<std::string> (*steadying)(const PolicyOptions&) = [](const PolicyOptions&) {
+    return std::vector<std::string>{};
+  };
   bool learns = true;
   bool is_stepwise = false;          ///< An episode is a sequence of steps, not a set of placements.
   bool orders_groups = false;        ///< Takes groups in an order of its own (PolicyOptions::orders).

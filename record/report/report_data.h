@@ -12,6 +12,7 @@
 #include "placement/placement.h"
 #include "placement/schedule.h"
 #include "placement/table.h"
+#include "record/learning_summary.h"
 #include "record/report/learning_curve.h"
 
 namespace emplace::record {
@@ -61,13 +62,20 @@ struct ReportGraph {
   std::vector<ReportSession> remeasured;
 };
 
+/// The policy of one start that has updates.
+struct ReportPolicy {
+  std::string label;  ///< Name of the method and of its start.
+  LearningSummary learning;
+};
+
 /// All content of a page. A plain value except for the referenced graphs.
 struct ReportData {
   std::string run;           ///< Name of the run: its directory's name.
   bool in_progress = false;  ///< True: the run was still in progress when it was read.
   std::string written;       ///< Time of writing: "2026-01-31T12:34:56Z".
   std::vector<ReportGraph> graphs;
-  std::string run_command;                                      ///< Command that repeats the run.
+  std::vector<ReportPolicy> policies;  ///< Policies, by start; each is for all graphs.
+  std::string run_command;             ///< Command that repeats the run.
   std::vector<std::pair<std::string, std::string>> provenance;  ///< Name and value pairs, as shown.
   std::string config_toml;
   std::string status_json;  ///< Last state of its nodes, as the status port reports it; empty: unknown.

@@ -45,7 +45,7 @@ Parts parts_of(const ReportData& data, const PageBudget& budget) {
     parts.main += graph_section(data.graphs[g], g, data, moves);
     choices += element("option", shown(data.graphs[g].name, 80), fmt::format(R"(value="{}")", g));
   }
-  parts.main += provenance_section(data);
+  parts.main += policy_section(data) + provenance_section(data);
   if (data.graphs.size() > 1)
     parts.chooser = "<p data-part=\"chooser\"><label>Graph <select id=\"choose-graph\">" + choices +
                     "</select></label> " + plural(data.graphs.size(), "graph") + "</p>\n";

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -217,6 +218,13 @@ std::string remeasured_section(const ReportGraph& graph) {
   return out + "</section>\n";
 }
 
+/// "a uniform choice between 2 devices has 0.69".
+std::string uniform_words(const ReportData& data) {
+  const std::size_t devices = data.graphs.front().devices.size();
+  return fmt::format("a uniform choice between {} has {:.2f}, a certain one 0", plural(devices, "device"),
+                     std::log(static_cast<double>(devices)));
+}
+
 }  // namespace
 
 std::string graph_section(const ReportGraph& graph, std::size_t number, const ReportData& data,
@@ -244,6 +252,31 @@ std::string graph_section(const ReportGraph& graph, std::size_t number, const Re
                        "Scopes of the graph, coloured by device, and the data between them");
   if (moves) out += "<section data-part=\"moves\">\n" + moves_section(graph, *moves) + "</section>\n";
   return out + "</article>\n";
+}
+
+std::string policy_section(const ReportData& data) {
+  if (data.policies.empty()) return "";
+  std::string warnings, body, head = "<th scope=\"col\">Start</th><th scope=\"col\">Updates</th>";
+  std::size_t parts = 0;
+  for (const ReportPolicy& policy : data.policies) {
+    const LearningSummary& learning = policy.learning;
+    parts = std::max(parts, learning.entropy.size());
+    if (learning.saturation)
+      warnings += element("p", "Warning: " + shown(policy.label, 60) + ": " + escaped(learning.warning) + ".",
+                          "class=\"going-on\"") +
+                  "\n";
+    std::string cells =
+        element("th", shown(policy.label, 60), "scope=\"row\"") + element("td", thousands(learning.updates));
+    for (const double one : learning.entropy) cells += element("td", entropy_text({&one, 1}));
+    body += element("tr", cells) + "\n";
+  }
+  for (std::size_t part = 1; part <= parts; ++part)
+    head += element("th", std::to_string(part), "scope=\"col\"");
+  return "<section data-part=\"policy\">\n<h2>Policy</h2>\n" + warnings +
+         "<div class=\"scroll\"><table><caption>Mean entropy per choice [nat] in each tenth of the "
+         "updates; " +
+         uniform_words(data) + "</caption><thead>" + element("tr", head) + "</thead>\n<tbody>" + body +
+         "</tbody></table></div>\n</section>\n";
 }
 
 std::string provenance_section(const ReportData& data) {

@@ -14,6 +14,10 @@ namespace emplace::record {
 std::string graph_section(const ReportGraph& graph, std::size_t number, const ReportData& data,
                           const std::optional<Moves>& moves);
 
+/// The section of the policies: their entropy by tenths of the updates, and what saturated. Empty without
+/// policies.
+std::string policy_section(const ReportData& data);
+
 /// The provenance section: facts, config, licences.
 std::string provenance_section(const ReportData& data);
 

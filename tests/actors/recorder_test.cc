@@ -281,5 +281,29 @@ TEST_F(RecorderTest, ValuesThatDoNotRoundTripAreNotRecorded) {
   expect_one_episode();
 }
 
+TEST_F(RecorderTest, SaturatedPolicyIsAWarningAlsoOfTheNextIncarnation) {
+  start({.saturation_cure = "lower policy.learning_rate"});
+  messages::UpdateApplied update{.epoch = 1};
+  update.learning_rate = 0.1;
+  const auto apply = [&](double gradient_norm) {
+    update.policy_version = ++update.update;
+    update.gradient_norm = gradient_norm;
+    world_.deliver(recorder_, update);
+    world_.deliver(recorder_, update);  // A repeat is no second update.
+    world_.advance(std::chrono::milliseconds{20});
+    return world_.last_sent<messages::RecordProgress>().warning;
+  };
+  EXPECT_EQ(apply(3), "");
+  for (int i = 0; i < 49; ++i) ASSERT_EQ(apply(0), "") << i;
+  const std::string warning =
+      "the policy is saturated: the gradient was exactly 0 in updates 2 to 51, so it learns nothing more; "
+      "lower policy.learning_rate";
+  EXPECT_EQ(apply(0), warning);
+  EXPECT_EQ(apply(0), warning) << "the same, so that the launcher shows it once";
+  world_.crash(recorder_);
+  world_.restart(recorder_);
+  EXPECT_NE(apply(0).find("updates 2 to 52,"), std::string::npos) << "derived from the record";
+}
+
 }  // namespace
 }  // namespace emplace::actors

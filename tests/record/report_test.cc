@@ -220,6 +220,8 @@ TEST(Report, NoNameBecomesMarkup) {
     drawn.data.run = name(0) + odd, drawn.data.run_command = name(1), drawn.data.in_progress = true;
     drawn.data.written = name(2), drawn.data.config_toml = name(0) + name(3) + odd;
     drawn.data.provenance = {{name(0), name(1) + odd}};
+    drawn.data.policies = {
+        {name(4) + odd, summarise_learning(std::vector<PolicySample>(50, {1, 0, 0, 1}), name(0))}};
     drawn.data.status_json = json{{"nodes", {{{"node", name(0)}, {"last_error", name(1)}}}}}.dump();
     return Pages{render_report(drawn.data), report_fragment(drawn.data)};
   };
@@ -271,6 +273,33 @@ TEST(Report, ShowsTheErrorOfTheCostsBesideEachStepTime) {
   EXPECT_THAT(page, HasSubstr("<span>450.0 ms &plusmn; 12 %</span>"));
   EXPECT_THAT(page, HasSubstr("<dd>450.0 ms &plusmn; 12 %</dd>")) << "the card has the error too";
   EXPECT_THAT(page, Not(HasSubstr("33 %")));
+}
+
+TEST(Report, ShowsTheEntropyOfEachPolicyAndWhatSaturated) {
+  ReportData data;
+  data.graphs = {made_up_graph()};
+  EXPECT_THAT(render_report(data), Not(HasSubstr("data-part=\"policy\""))) << "nothing has learned";
+  std::vector<PolicySample> learning, saturated;
+  for (std::uint64_t update = 1; update <= 100; ++update) {
+    learning.push_back({update, 0.6931, 1, 0.1});
+    saturated.push_back({update, update <= 20 ? 0.5 : 0, update <= 20 ? 9.0 : 0, 0.1});
+  }
+  data.policies = {{"learner, from scratch", summarise_learning(learning, "cure")},
+                   {"learner, from <b>", summarise_learning(saturated, "set policy.placeto.means = true")}};
+  for (const std::string& page :
+       {render_report(data), json::parse(report_fragment(data))["main"].get<std::string>()}) {
+    EXPECT_THAT(page, HasSubstr("data-part=\"policy\""));
+    EXPECT_THAT(page, HasSubstr("a uniform choice between 2 devices has 0.69, a certain one 0"));
+    EXPECT_THAT(page, HasSubstr("<td>0.69</td><td>0.69</td>"));
+    EXPECT_THAT(page, HasSubstr("<td>0.50</td><td>0.50</td><td>0</td><td>0</td>"));
+    const std::string warning =
+        "Warning: learner, from &lt;b&gt;: the policy is saturated: the gradient was exactly 0 in updates 21 "
+        "to "
+        "100, so it learns nothing more; set policy.placeto.means = true.";
+    const std::size_t at = page.find(warning);
+    ASSERT_NE(at, std::string::npos) << page.substr(page.find("data-part=\"policy\""), 900);
+    EXPECT_EQ(page.find("Warning: ", at + 1), std::string::npos) << "of the one that is saturated";
+  }
 }
 
 TEST(Report, ShowsTheLastStateOfTheNodes) {

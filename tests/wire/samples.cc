@@ -123,7 +123,7 @@ DispatchProgress dispatch_progress() {
       .executors_wanted = 3};
 }
 RecordProgress record_progress() {
-  return {.committed = 8, .updates = 3, .staleness = 1.5, .disk_waits_s = 2.5};
+  return {.committed = 8, .updates = 3, .staleness = 1.5, .disk_waits_s = 2.5, .warning = "w"};
 }
 RunProgress run_progress() {
   return {.dispatch = dispatch_progress(), .record = record_progress(), .utilisation = 0.95, .duplicated = 1};

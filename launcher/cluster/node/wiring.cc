@@ -193,6 +193,7 @@ class Wiring {
     options.commit_every = as_nanos(config_.record.commit_every.seconds);
     options.commit_rows = config_.record.commit_rows;
     options.learned = learns(config_);
+    options.saturation_cure = saturation_cure(config_);
     options.keep_every = config_.record.keep_every;
     options.keep_recent = std::max<std::uint64_t>(options.keep_recent, config_.run.lag + 2);
     const auto open = [directory = start_.directory, durability = config_.record.durability] {

@@ -111,6 +111,7 @@ Json status_json(const StatusDelivered& status) {
   json["ending"] = p.ending;
   json["quarantined"] = p.quarantined;
   json["disk_waits_s"] = record.disk_waits_s;
+  json["warning"] = text_or_null(record.warning);
   const std::string why_idle = idle_reason(status);
   json["why_idle"] = why_idle.empty() ? Json(nullptr) : Json(why_idle);
   Json leases{{"issued", p.leases.issued},

@@ -76,6 +76,12 @@ TEST(StatusLines, ShowWhyNothingRuns) {
               StartsWith("nothing runs because the head has not answered for 7 s"));
 }
 
+TEST(StatusLines, ShowTheWarningOfThePolicy) {
+  messages::StatusDelivered dead = run_of({node("head")});
+  dead.progress.record.warning = "the policy is saturated";
+  EXPECT_EQ(status_lines(dead, kPlain)[3], "warning: the policy is saturated");
+}
+
 TEST(StatusLines, EscapeControlCharactersOfNames) {
   const std::string bad = "\x1b]0;owned\x07\r\n\xff\xe2\x80\xae";
   messages::NodeStatus evil = node("rack" + bad);
@@ -84,6 +90,7 @@ TEST(StatusLines, EscapeControlCharactersOfNames) {
                         {.name = bad + "/1", .last_error = bad}};
   messages::StatusDelivered status = run_of({evil});
   status.run = status.start = status.graph = status.method = status.progress.dispatch.ending = bad;
+  status.progress.record.warning = bad;
   for (const std::string& line : status_lines(status, kPlain)) {
     EXPECT_EQ(line.find_first_of("\x1b\x07\r\n\xff"), std::string::npos) << line;
     EXPECT_EQ(line.find("\xe2\x80\xae"), std::string::npos) << line;

@@ -143,6 +143,40 @@ TEST_F(RunList, ShowsTheFactsOfARun) {
   EXPECT_EQ(run.graphs[1].heuristic_s, 0.4);
 }
 
+TEST_F(RunList, ShowsThePolicyOfEachStartThatLearned) {
+  const std::string config =
+      "[run]\nstarts = [\"scratch\", \"best-heuristic\"]\n[policy]\nmethod = \"placeto\"\n";
+  const auto learn = [](record::RunWriter& db, std::uint64_t updates, double gradient_norm) {
+    for (std::uint64_t update = 1; update <= updates; ++update) {
+      record::UpdateRow row;
+      row.update = update, row.learning_rate = 0.1, row.gradient_norm = gradient_norm;
+      row.entropy = gradient_norm > 0 ? 0.6931 : 0;
+      EXPECT_TRUE(db.add_update(row).ok());
+    }
+    EXPECT_TRUE(db.commit().ok());
+  };
+  auto first = record_run("a", {{1, 0.6}}, config);
+  EXPECT_THAT(only().policies, IsEmpty()) << "no update yet";
+  learn(*first, 20, 3);
+  first.reset();
+  auto second = record_run("a/from-best-heuristic", {{1, 0.45}}, config, 12);
+  learn(*second, 60, 0);
+  second.reset();
+  const ListedRun run = only();
+  ASSERT_THAT(run.policies, SizeIs(2));
+  EXPECT_EQ(run.policies[0].start, "scratch");
+  EXPECT_EQ(run.policies[0].learning.updates, 20u);
+  EXPECT_THAT(run.policies[0].learning.entropy, ::testing::Each(0.6931));
+  EXPECT_FALSE(run.policies[0].learning.saturation);
+  EXPECT_EQ(run.policies[1].start, "best-heuristic");
+  EXPECT_THAT(run.policies[1].learning.entropy, ElementsAre(0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(
+      run.policies[1].learning.warning,
+      HasSubstr("the policy is saturated: the gradient was exactly 0 in updates 1 to 60, so it learns "
+                "nothing more; "));
+  EXPECT_THAT(run.policies[1].learning.warning, HasSubstr("policy.placeto.means")) << "a key of its method";
+}
+
 TEST_F(RunList, AddsUpTheStartsOfARun) {
   const std::string config = "[run]\nbudget = \"20s\"\nstarts = [\"scratch\", \"best-heuristic\"]\n";
   (void)record_run("a", {{1, 0.6}, {9.9, 0.5}}, config);
