@@ -35,7 +35,7 @@ import tomllib
 
 import papers_page
 from papers_families import family_runs
-from papers_run import Run, confidence, digest, row_key, set_keys
+from papers_run import Run, digest, row_key, set_keys
 from tables import Failed, Rows, exit_status, finish, run_jobs, run_measured, run_program
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -153,7 +153,7 @@ class LearnedRun(Run):
         database = folder / "run" / "run.db"
         found = result or {}
         return {"best_s": found.get("best_step_time_s"), "core_s": round(core_s, 2), **progress(database),
-                **confidence(database)}
+                **bench.confidence(folder / "run")}
 
     def estimate(self, bench):
         """Two pilots, one of them longer: their difference leaves out what a start costs."""
@@ -172,12 +172,11 @@ class LearnedRun(Run):
 def progress(database):
     """Numbers of a run's log: placements, updates, seconds, valid placements, every new best as [number of
     placements, seconds since the first, step time], the mean step time of BINS equal parts (null where nothing was
-    valid), the mean entropy of each tenth of the updates (null where it has none), and the most updates in sequence
-    with a gradient of exactly 0."""
+    valid)."""
     with sqlite3.connect(database) as db:
         logged = db.execute("SELECT valid, step_time_s, wall_ns FROM measurements JOIN episodes USING (episode) "
                             "ORDER BY seq, number").fetchall()
-        updates = db.execute('SELECT entropy, gradient_norm FROM updates ORDER BY "update"').fetchall()
+        updates = db.execute("SELECT count(*) FROM updates").fetchone()[0]
     start, bests = logged[0][2] if logged else 0, []
     for number, (valid, step_time_s, at) in enumerate(logged, 1):
         if valid and (not bests or step_time_s < bests[-1][2]):
@@ -185,11 +184,8 @@ def progress(database):
     width = max(1, math.ceil(len(logged) / BINS))
     means = [mean([row[1] for row in logged[first:first + width] if row[0]])
              for first in range(0, len(logged), width)]
-    tenths = [updates[len(updates) * i // 10:len(updates) * (i + 1) // 10] for i in range(10)]
-    still = [len(list(group)) for zero, group in itertools.groupby(updates, lambda row: row[1] == 0) if zero]
-    return {"placements": len(logged), "updates": len(updates), "valid": sum(1 for row in logged if row[0]),
-            "wall_s": round((logged[-1][2] - start) / 1e9, 1) if logged else 0, "bests": bests, "means": means,
-            "entropy": [mean([row[0] for row in tenth]) for tenth in tenths], "zero_gradients": max(still, default=0)}
+    return {"placements": len(logged), "updates": updates, "valid": sum(1 for row in logged if row[0]),
+            "wall_s": round((logged[-1][2] - start) / 1e9, 1) if logged else 0, "bests": bests, "means": means}
 
 
 def mean(values):
@@ -281,6 +277,11 @@ class Bench:
         path.write_text(to_toml(values))
         return run_measured(self.args.program, ["run", str(path), "--run-dir", str(folder / name), "--seed", str(seed)],
                             allowed=(0, 3))
+
+    def confidence(self, folder):
+        """Of a run's policy: the mean entropy per choice [nat] of each tenth of its updates, and whether it saturated."""
+        learned = run_program(self.args.program, ["runs", str(folder)])["runs"][0]["policies"][0]
+        return {"entropy": [float("%.3g" % each) for each in learned["entropy"]], "saturated": learned["saturated"]}
 
     def place(self, how, graph, devices, seed):
         """The answer of `emplace place`; None if nothing fits."""

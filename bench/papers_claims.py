@@ -87,7 +87,9 @@ class Pairs:
             return Claim(text, paper, "–", "open", "0", "not run")
         seeds = ", ".join("%d:%d" % each for each in self.seeds().values())
         ratio = self.ratio()
-        ours = "%d : %d, %d equal%s" % (wins, losses, ties, "" if ratio is None else "; other %+.0f %%" % (100 * ratio - 100))
+        ours = "%d won, %d lost, %d equal" % (wins, losses, ties)
+        if ratio is not None:
+            ours += "; the other takes %.0f %% %s" % (100 * abs(ratio - 1), "more" if ratio >= 1 else "less")
         p = sign_test(max(wins, losses), min(wins, losses))
         return Claim(text, paper, ours, verdict(wins, losses),
                      "%d graphs, %d seeds" % (len(self.by_graph), len(self.seeds())),

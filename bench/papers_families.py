@@ -7,7 +7,7 @@ import statistics
 import tempfile
 
 from papers_claims import Claim, Pairs
-from papers_run import SATURATED, Run, confidence, digest, set_keys
+from papers_run import Run, digest, set_keys
 from tables import markdown, mean
 
 #: Heuristics whose best stands beside a family's policies; `random` is the best of 100 placements of single ops.
@@ -67,7 +67,7 @@ class FamilyRun(Run):
             batch = values["pipeline"]["batch_episodes"]
             values["run"]["episodes"] = max(2 * batch, math.ceil(values["run"]["episodes"] * share))
             trained, core_s = bench.run_config(values, pathlib.Path(scratch), self.seed)
-            learned = confidence(os.path.join(scratch, "run", "run.db"))
+            learned = bench.confidence(os.path.join(scratch, "run"))
             values["run"]["episodes"], values["policy"]["learning_rate"] = batch, 1e-30
             _, more_s = bench.run_config(values, pathlib.Path(scratch), self.seed, "untrained")
             passes = {policy: [self.greedy_pass(bench, os.path.join(scratch, policy), test)
@@ -105,9 +105,9 @@ class OptimisedRun(Run):
                 values = bench.with_inputs(self.values, self.devices, graph=str(test))
                 result, more_s = bench.run_config(values, pathlib.Path(scratch), self.seed)
                 found.append({"best_s": result and result["best_step_time_s"],
-                              **confidence(os.path.join(scratch, "run", "run.db"))})
+                              **bench.confidence(os.path.join(scratch, "run"))})
                 core_s += more_s
-        return {**{key: [each[key] for each in found] for key in ("best_s", "entropy", "still")},
+        return {**{key: [each[key] for each in found] for key in ("best_s", "entropy", "saturated")},
                 "core_s": round(core_s, 1)}
 
 
@@ -223,7 +223,7 @@ def policy_table(results):
                     ratio(max(worst)), spread(of("best_on_pass_s")), spread(of("untrained_s")),
                     ratio(optimised and over(optimised, family.one_gpu)),
                     spread([over(row["zero_shot_s"], optimised) for row in rows] if optimised else []),
-                    entropies(rows), "%d of %d" % (sum(row["still"] >= SATURATED for row in rows), len(rows))])
+                    entropies(rows), "%d of %d" % (sum(row["saturated"] for row in rows), len(rows))])
     return markdown(["family", "policy", "episodes", "seeds", "zero-shot", "worst graph", "best on the pass", "untrained",
                      "optimised", "zero-shot over optimised", "entropy, tenths 1, 5, 10", "saturated"], lines, left=2)
 

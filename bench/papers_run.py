@@ -1,13 +1,7 @@
-"""What every run of bench/papers.py is: a name, a seed, the digest of its settings, and what became of its policy."""
+"""What every run of bench/papers.py is: a name, a seed, and the digest of its settings."""
 import abc
 import hashlib
-import itertools
 import json
-import sqlite3
-import statistics
-
-SATURATED = 50  # Updates in sequence with a gradient of exactly 0; `emplace` warns from here on.
-
 
 def row_key(row):
     return row["run"], row["seed"]
@@ -45,14 +39,3 @@ def set_keys(values, keys):
             place = place.setdefault(section, {})
         place[last] = value
     return values
-
-
-def confidence(database):
-    """Of a run's updates: `entropy`, the mean entropy per choice [nat] of each tenth of them, and `still`, the largest
-    number of updates in sequence whose gradient was exactly 0."""
-    with sqlite3.connect(database) as db:
-        rows = db.execute('SELECT entropy, gradient_norm FROM updates ORDER BY "update"').fetchall()
-    tenths = [rows[k * len(rows) // 10:(k + 1) * len(rows) // 10] for k in range(10)]
-    still = (len(list(same)) for zero, same in itertools.groupby(rows, lambda row: row[1] == 0) if zero)
-    return {"entropy": [float("%.3g" % statistics.fmean(row[0] for row in tenth)) for tenth in tenths if tenth],
-            "still": max(still, default=0)}

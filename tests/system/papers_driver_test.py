@@ -5,9 +5,9 @@ Method: the driver as a process on a small plan; the committed page against its 
 usage: papers_driver_test.py SOURCE_DIR EMPLACE
 """
 import json
+import math
 import os
 import pathlib
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -16,7 +16,7 @@ import unittest.mock
 
 SOURCE, PROGRAM = pathlib.Path(sys.argv[1]), sys.argv[2]
 sys.path.insert(0, str(SOURCE / "bench"))
-import papers  # noqa: E402
+import papers_claims  # noqa: E402
 import papers_page  # noqa: E402
 PLAN = """
 [graphs]
@@ -56,12 +56,10 @@ FAMILY = """
 few = "cifar10 --count 4"
 [[family]]
 name = "few"
-table = "placeto-families"
 config = "few.toml"
 methods = ["placeto", "rnn"]
-seeds = [1]
-rnn_episodes = 4
-optimised_episodes = { placeto = 4, rnn = 4 }
+lengths = [{ episodes = 8, seeds = [1, 2] }]
+optimised = { placeto = 4 }
 """
 FEW = """
 [run]
@@ -123,7 +121,7 @@ class PapersDriver(unittest.TestCase):
             self.assertGreater(row["core_s"], 0)
             self.assertEqual(len(row["entropy"]), 10)
             self.assertTrue(all(0 < entropy <= 1.0987 for entropy in row["entropy"]), "at most ln 3")
-            self.assertEqual(row["zero_gradients"], 0)
+            self.assertFalse(row["saturated"])
         self.assertEqual(self.drive("run", "--stage", "A").stderr, "")
         self.drive("run")
         self.assertIn("small/cnn/2gpu/tuned/2", self.names())
@@ -168,7 +166,7 @@ class PapersDriver(unittest.TestCase):
         self.assertIn("With the paper's settings: 0 of 1 rows met", page)
         self.assertIn("Hierarchical Planner, CNN on 2 GPUs. Paper's settings: no placement can: the bound of", page)
         self.assertIn("The aim, two thirds of each paper's rows, is missed for **Hierarchical", page)
-        self.assertIn("| Hierarchical Planner (stable) is faster than the Simple Planner |", page)
+        self.assertIn("| the Hierarchical Planner is faster than the Simple Planner |", page)
 
     def test_the_other_seeds_of_a_row_have_their_own_limit(self):
         self.drive("run", "--only", "^small/.*paper/1$")
@@ -185,47 +183,30 @@ class PapersDriver(unittest.TestCase):
         (self.at / "papers/placeto/rnn.toml").write_text((SOURCE / "configs/papers/placeto/rnn.toml").read_text())
         (self.at / "papers/experiments.toml").write_text("row = []\n" + FAMILY)
         (self.at / "papers/few.toml").write_text(FEW)
-        self.drive("run", "--stage", "A", "--only", "^few/(placeto|rnn|single-gpu)/1$")
-        rows = {row["run"]: row for row in self.rows()}
-        alone, placeto, rnn = (rows["few/" + name] for name in ("single-gpu", "placeto", "rnn"))
+        self.drive("run", "--stage", "A")
+        rows = {(row["run"], row["seed"]): row for row in self.rows()}
+        self.assertEqual(sorted(rows), [("few/8/placeto", 1), ("few/8/placeto", 2), ("few/8/rnn", 1), ("few/8/rnn", 2),
+                                        ("few/gain", 1), ("few/optimised/placeto", 1)])
+        gain, placeto, rnn = rows["few/gain", 1]["methods"], rows["few/8/placeto", 1], rows["few/8/rnn", 1]
         tests = len(list((self.at / "graphs/few").glob("test-*")))
         self.assertGreater(tests, 0)
-        for policy in ("zero_shot", "untrained"):
-            last, best = placeto[policy + "_s"], placeto[policy + "_best_s"]
-            self.assertEqual((len(last), len(best)), (tests, tests))
-            for a, b, start in zip(last, best, placeto["start_s"]):
-                self.assertLessEqual(b, min(a, start))
-            self.assertEqual(rnn[policy + "_s"], rnn[policy + "_best_s"], "it has no pass")
-        self.assertNotEqual(placeto["start_s"], placeto["untrained_s"])
-        for a, b in zip(placeto["untrained_s"], alone["best_s"]):
+        self.assertEqual({name: len(times) for name, times in gain.items() if len(times) != tests}, {})
+        for last, best, start in zip(placeto["zero_shot_s"], placeto["best_on_pass_s"], placeto["start_s"], strict=True):
+            self.assertLessEqual(best, min(last, start))
+        self.assertEqual(rnn["zero_shot_s"], rnn["best_on_pass_s"], "it has no pass")
+        self.assertNotEqual(placeto["start_s"], rows["few/8/placeto", 2]["start_s"], "a start is drawn from the seed")
+        for a, b in zip(placeto["untrained_s"], gain["single-gpu"], strict=True):
             self.assertAlmostEqual(a / b, 1, delta=1e-9, msg="all choices equal: the first GPU, by the same simulator")
+        self.assertEqual((placeto["updates"], len(placeto["entropy"]), placeto["saturated"]), (2, 2, False))
+        self.drive("page")
+        page = (self.at / "page.md").read_text()
+        self.assertIn("| few | Placeto | 8 | 2 |", page)
+        self.assertIn("| Placeto zero-shot is faster than the RNN zero-shot |", page)
 
     def test_an_unknown_graph_is_reported_in_one_line(self):
         (self.at / "papers/small.toml").write_text(CONFIG.replace("cnn.json.gz", "other.json.gz"))
         self.assertEqual(self.drive("run", status=2).stderr,
                          "error: experiments.toml: small/cnn/2gpu needs the graph 'other'; add it to [graphs]\n")
-
-
-class Progress(unittest.TestCase):
-    def test_entropy_by_tenths_and_the_longest_row_of_zero_gradients(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "run.db")
-            with sqlite3.connect(path) as db:
-                db.execute('CREATE TABLE updates("update" INTEGER, entropy REAL, gradient_norm REAL)')
-                db.execute("CREATE TABLE measurements(episode, number, valid, step_time_s)")
-                db.execute("CREATE TABLE episodes(episode, seq, wall_ns)")
-                norms = [1, 0, 0, 1, 0, 0, 0, 1, 1, 0] * 2 + [1] * 5
-                db.executemany("INSERT INTO updates VALUES (?, ?, ?)",
-                               [(24 - at, at, norms[at]) for at in range(24, -1, -1)][::-1])
-            found = papers.progress(path)
-            self.assertEqual(found["updates"], 25)
-            # The rows are in the order of their numbers, last first: 24 and 23, then 22 to 20, and so on.
-            self.assertEqual(found["entropy"][:2], [23.5, 21])
-            self.assertEqual(found["entropy"][-1], 1)
-            self.assertEqual(found["zero_gradients"], 3)
-            with sqlite3.connect(path) as db:
-                db.execute('DELETE FROM updates WHERE "update" > 3')
-            self.assertEqual(papers.progress(path)["entropy"].count(None), 6)
 
 
 class PapersPage(unittest.TestCase):
@@ -262,12 +243,38 @@ class PapersPage(unittest.TestCase):
                                                "updates": updates}
         self.assertEqual(papers_page.placements_to(result(1.0, 15), 1.0), 5)
         self.assertEqual(papers_page.placements_to(result(1.0, 7), 1.0), 0, "drawn before any learning")
-        self.assertEqual(papers_page.sooner(result(1.0, 25), result(1.0, 40, 5)), 1)
-        self.assertEqual(papers_page.sooner(result(1.1, 15), result(1.0, 40)), -1, "never reached")
+        self.assertEqual(papers_page.placements_to(result(1.1, 15), 1.0), math.inf, "never reached")
+
+
+class Claims(unittest.TestCase):
+    """The unit of a test is a graph with its mean over the seeds."""
+
+    def pairs(self, *graphs):
+        found = papers_claims.Pairs()
+        for graph, seeds in enumerate(graphs):
+            for seed, (mine, other) in enumerate(seeds, 1):
+                found.add(graph, seed, mine, other)
+        return found
 
     def test_a_sign_test_is_one_sided(self):
-        self.assertAlmostEqual(papers_page.sign_test(9, 1), 11 / 1024)
-        self.assertEqual(papers_page.sign_test(0, 8), 1)
+        self.assertAlmostEqual(papers_claims.sign_test(9, 1), 11 / 1024)
+        self.assertEqual(papers_claims.sign_test(0, 8), 1)
+
+    def test_seeds_of_a_graph_are_one_pair(self):
+        five = self.pairs(*[[(1.0, 1.2), (1.0, 1.2)]] * 5)
+        self.assertEqual((five.outcomes(), five.seeds()), ((5, 0, 0), {1: (5, 0), 2: (5, 0)}))
+        self.assertEqual(five.claim("", "").verdict, "holds")
+        four = self.pairs(*[[(1.0, 1.2)] * 9] * 4)
+        self.assertEqual(four.claim("", "").verdict, "open", "36 pairs of 4 graphs: p = 1/16")
+        self.assertEqual(self.pairs(*[[(1.3, 1.2)]] * 5).claim("", "").verdict, "**refuted here**")
+
+    def test_a_graph_is_its_mean_over_the_seeds(self):
+        pairs = self.pairs([(1.0, 2.0), (1.0, 2.0), (8.0, 2.0)], [(1.0, 4.0), (1.0, 1.0)], [(1.0, 1.0005)], [(None, 1.0)])
+        self.assertEqual(pairs.outcomes(), (1, 1, 2), "the first is equal on average: 2 and 2; the last does not fit")
+        self.assertAlmostEqual(pairs.ratio(), (1 * 2 * 1.0005) ** (1 / 3))
+
+    def test_nothing_that_was_not_run_is_judged(self):
+        self.assertEqual((self.pairs().claim("", "").verdict, self.pairs().claim("", "").n), ("open", "0"))
 
 
 class CommittedPage(unittest.TestCase):
