@@ -14,9 +14,10 @@ using runtime::LogLevel;
 
 constexpr Nanos kCheckInterval = std::chrono::milliseconds{250};
 
-/// Episodes of a recorded update. Errors: kInvalid if actions or advantages do not match its episodes.
+/// Episodes of a recorded update; `undrawn` placements of each have no advantage. Errors: kInvalid if actions
+/// or advantages do not match its episodes.
 Result<std::vector<policy::ScoredEpisode>> batch_of(const messages::UpdateReplayed& replayed,
-                                                    const runtime::Incoming& incoming) {
+                                                    const runtime::Incoming& incoming, std::size_t undrawn) {
   const auto damaged = [&] {
     return invalid("update " + std::to_string(replayed.update), "is incomplete",
                    "restart the run from a copy of its folder");
@@ -28,9 +29,11 @@ Result<std::vector<policy::ScoredEpisode>> batch_of(const messages::UpdateReplay
   std::span<const float> advantages = replayed.advantages;
   std::vector<policy::ScoredEpisode> batch;
   for (std::size_t i = 0; i < episodes; ++i) {
-    if (replayed.sizes[i] > bytes.size() || replayed.counts[i] > advantages.size()) return damaged();
+    if (replayed.sizes[i] > bytes.size() || replayed.counts[i] < undrawn ||
+        replayed.counts[i] - undrawn > advantages.size())
+      return damaged();
     const auto own = bytes.first(replayed.sizes[i]);
-    const auto scores = advantages.first(replayed.counts[i]);
+    const auto scores = advantages.first(replayed.counts[i] - undrawn);
     batch.push_back({{Bytes(own.begin(), own.end())}, {scores.begin(), scores.end()}});
     bytes = bytes.subspan(own.size());
     advantages = advantages.subspan(scores.size());
@@ -174,7 +177,7 @@ void Learner::on_replayed(runtime::Context& context, const messages::UpdateRepla
                           const runtime::Incoming& incoming) {
   if (phase_ != Phase::kReplay || replayed.after != updates()) return;
   if (replayed.update == 0) return start_learning(context, replayed.unlearned_from);
-  const auto batch = batch_of(replayed, incoming);
+  const auto batch = batch_of(replayed, incoming, options_.one_undrawn ? 1 : 0);
   if (!batch) return context.stop_node("cannot replay the record: " + batch.error().context);
   (void)update(*batch);
   keep_snapshot();

@@ -28,7 +28,10 @@ struct LearnerOptions {
   /// Updates between checkpoints; also one before the first update and one at the end.
   std::uint64_t checkpoint_every = 50;
   std::uint64_t checkpoint_chunk = messages::kCheckpointChunkBytes;  ///< Checkpoint bytes per message.
-  std::uint64_t versions = 16;        ///< Number of versions whose parameters are kept for samplers.
+  std::uint64_t versions = 16;  ///< Number of versions whose parameters are kept for samplers.
+  /// Whether an episode has a placement that was not drawn: the start of its steps, or a self-critic's
+  /// baseline.
+  bool one_undrawn = false;
   bool ordered = false;               ///< Consumes episodes by number rather than by arrival.
   std::vector<std::string> samplers;  ///< Samplers that receive each update.
   Bytes parameters;  ///< Initial parameters of a run without updates; empty: the policy's own.

@@ -90,6 +90,22 @@ TEST(Learned, PlacetoMeasuresEveryStepByAnyExecutor) {
   }
 }
 
+// The learner repeats the updates since its checkpoint from the record.
+TEST(Learned, RunWithAPlacementPerEpisodeThatIsNotDrawnIsResumed) {
+  for (const auto& [method, setting] : {std::pair{"placeto", "policy.placeto.measure_start=true"},
+                                        {"colocrl", "reward.baseline=self-critic"}}) {
+    const TemporaryFolder folder;
+    ASSERT_EQ(train(folder, method, one_graph(kGraph), {"--set", setting}).status, 0) << setting;
+    const Finished resumed =
+        run({"run", "--resume", "--run-dir", folder.at(method), "--episodes", "24", "--json", "--quiet"});
+    ASSERT_EQ(resumed.status, 0) << setting << ": " << resumed.err;
+    EXPECT_GE(json::parse(resumed.out)["episodes"].get<int>(), 24) << setting;
+    const Finished replayed = run({"replay", folder.at(method), "--verify", "--json"});
+    ASSERT_EQ(replayed.status, 0) << replayed.err;
+    EXPECT_TRUE(json::parse(replayed.out)["identical"].get<bool>()) << setting;
+  }
+}
+
 /// g3 and g4 of a family, as a config names them; g5 is in the same folder.
 std::string two_to_learn_from(const TemporaryFolder& folder) {
   for (const char* index : {"3", "4", "5"}) {

@@ -51,7 +51,7 @@ Finished train(const TemporaryFolder& folder, const std::string& name, const Wor
       name + ".toml", "[input]\ngraph = \"" + kGraph + "\"\ndevices = \"" + kDevices +
                           "\"\n[run]\ndeterministic = true\nstarts = [\"scratch\"]\n[policy]\nmethod = "
                           "\"placeto\"\npreset = \"paper\"\ngroups = 8\n[policy.placeto]\nhidden = "
-                          "8\nmeasure_start = false\n");
+                          "8\n");
   Words words{"run", config, "--run-dir", folder.at(name), "--episodes", "800", "--json"};
   for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
   words.insert(words.end(), more.begin(), more.end());

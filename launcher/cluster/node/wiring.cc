@@ -210,6 +210,7 @@ class Wiring {
     options.training = config_.policy.training;
     options.max_staleness = config_.pipeline.max_staleness;
     options.checkpoint_every = config_.record.checkpoint_every;
+    options.one_undrawn = policy::Baseline::has_one_less(scoring_options(config_, *task_).baseline);
     options.ordered = config_.run.deterministic;
     options.samplers = samplers_;
     options.versions = std::max<std::uint64_t>(options.versions, config_.run.lag + 2);
