@@ -2,7 +2,7 @@
 // episode, one core. Target at 160 nodes: draw, gradient and Adam together in 0.256 s, 2.5 times the speed
 // of the best PyTorch setting (0.64 s). Floor of the direct method, which passes every state forward and
 // backward in full: 31.4 GFLOP, 23.5 of them useful, 0.152 s at 206 GFLOP/s. A trace computes only what a
-// step changes; the counter `computed` is that share of the message passing. The result is log_p of the
+// step changes and a later round reads; the counter `forward_gflop` is that. The result is log_p of the
 // first episode.
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>

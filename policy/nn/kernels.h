@@ -52,6 +52,21 @@ struct Kernels {
   /// (kGate; gate [m, n] laid out as C). Each C(i, j) is one chain: its bias, then its k products in order.
   void (*affine)(std::ptrdiff_t m, std::ptrdiff_t n, std::ptrdiff_t k, const float* a, const float* bias,
                  const float* b, std::ptrdiff_t ldb, Activation act, const float* gate, float* c);
+
+  /// C += A Bᵀ without packing.   A [m, k], B [n, k] and C [m, n] column-major without gaps, m a multiple of
+  /// 32. Each C(i, j) adds its k products in order.
+  void (*product_of_columns)(std::ptrdiff_t m, std::ptrdiff_t n, std::ptrdiff_t k, const float* a,
+                             const float* b, float* c);
+
+  // Columns of `rows` elements without gaps, added one by one in the order of `index` [count].
+  /// to [rows] = scale · Σ_k from[:, index[k]], from 0 on.
+  void (*sum_columns)(std::ptrdiff_t rows, std::ptrdiff_t count, const std::uint32_t* index,
+                      const float* from, float scale, float* to);
+  /// to[:, index[k]] += from [rows] for every k.
+  void (*add_to_columns)(std::ptrdiff_t rows, std::ptrdiff_t count, const std::uint32_t* index,
+                         const float* from, float* to);
+  /// to [rows] += Σ_k from[:, k], k < count.
+  void (*add_columns)(std::ptrdiff_t rows, std::ptrdiff_t count, const float* from, float* to);
 };
 
 /// The widest kernels that this machine supports.

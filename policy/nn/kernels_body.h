@@ -11,15 +11,17 @@ using emplace::policy::Activation;
 using emplace::policy::kPanel;
 using Size = std::ptrdiff_t;
 
-/// Adds k products to each of `Panels` panels by `Columns` columns of sums.
+/// Adds k products to each of `Panels` panels by `Columns` columns of sums. `step` is from one column of a
+/// panel to the next.
 template <int Panels, int Columns>
-[[gnu::always_inline]] inline void add_products(Size k, const float* a, Size panel_stride, const float* b,
-                                                Size b_row, Size b_col, Lanes (&sums)[Panels][2][Columns]) {
+[[gnu::always_inline]] inline void add_products(Size k, const float* a, Size panel_stride, Size step,
+                                                const float* b, Size b_row, Size b_col,
+                                                Lanes (&sums)[Panels][2][Columns]) {
   for (Size p = 0; p < k; ++p) {
     Lanes at[Panels][2];
     for (int q = 0; q < Panels; ++q) {
-      at[q][0] = Lanes::load(a + q * panel_stride + p * kPanel);
-      at[q][1] = Lanes::load(a + q * panel_stride + p * kPanel + kLanes);
+      at[q][0] = Lanes::load(a + q * panel_stride + p * step);
+      at[q][1] = Lanes::load(a + q * panel_stride + p * step + kLanes);
     }
     for (int j = 0; j < Columns; ++j) {
       const Lanes x = Lanes::all(b[p * b_row + j * b_col]);
@@ -33,8 +35,8 @@ template <int Panels, int Columns>
 
 /// Keeps `Panels` panels by `Columns` columns of C in registers for all k.
 template <int Panels, int Columns>
-void product_tile(Size k, const float* a, Size panel_stride, const float* b, Size b_row, Size b_col,
-                  float* const* c, Size ldc) {
+void product_tile(Size k, const float* a, Size panel_stride, Size step, const float* b, Size b_row,
+                  Size b_col, float* const* c, Size ldc) {
   Lanes sums[Panels][2][Columns];
   for (int q = 0; q < Panels; ++q) {
     for (int j = 0; j < Columns; ++j) {
@@ -42,7 +44,7 @@ void product_tile(Size k, const float* a, Size panel_stride, const float* b, Siz
       sums[q][1][j] = Lanes::load(c[q] + j * ldc + kLanes);
     }
   }
-  add_products<Panels, Columns>(k, a, panel_stride, b, b_row, b_col, sums);
+  add_products<Panels, Columns>(k, a, panel_stride, step, b, b_row, b_col, sums);
   for (int q = 0; q < Panels; ++q) {
     for (int j = 0; j < Columns; ++j) {
       sums[q][0][j].store(c[q] + j * ldc);
@@ -60,8 +62,8 @@ void product_strip(Size m, Size k, const float* a, const float* b, Size b_row, S
   for (; i + Panels * kPanel <= m; i += Panels * kPanel) {
     float* tiles[Panels];
     for (int q = 0; q < Panels; ++q) tiles[q] = c + i + q * kPanel;
-    product_tile<Panels, Columns>(k, a + i / kPanel * panel_stride, panel_stride, b, b_row, b_col, tiles,
-                                  ldc);
+    product_tile<Panels, Columns>(k, a + i / kPanel * panel_stride, panel_stride, kPanel, b, b_row, b_col,
+                                  tiles, ldc);
   }
   for (; i < m; i += kPanel) {
     const Size rows = m - i < kPanel ? m - i : kPanel;
@@ -70,7 +72,7 @@ void product_strip(Size m, Size k, const float* a, const float* b, Size b_row, S
     for (int j = 0; j < Columns && tile == edge; ++j) {
       for (Size r = 0; r < rows; ++r) edge[j * kPanel + r] = c[j * ldc + i + r];
     }
-    product_tile<1, Columns>(k, a + i / kPanel * panel_stride, panel_stride, b, b_row, b_col, &tile,
+    product_tile<1, Columns>(k, a + i / kPanel * panel_stride, panel_stride, kPanel, b, b_row, b_col, &tile,
                              tile == edge ? kPanel : ldc);
     for (int j = 0; j < Columns && tile == edge; ++j) {
       for (Size r = 0; r < rows; ++r) c[j * ldc + i + r] = edge[j * kPanel + r];
@@ -136,7 +138,7 @@ void affine_tile(Size k, const float* a, const float* bias, const float* b, Size
   const Lanes above = bias != nullptr ? Lanes::load(bias) : Lanes::all(0),
               below = bias != nullptr ? Lanes::load(bias + kLanes) : Lanes::all(0);
   for (int j = 0; j < Columns; ++j) sums[0][0][j] = above, sums[0][1][j] = below;
-  add_products<1, Columns>(k, a, 0, b, 1, ldb, sums);
+  add_products<1, Columns>(k, a, 0, kPanel, b, 1, ldb, sums);
   const Lanes zero = Lanes::all(0);
   for (int j = 0; j < Columns; ++j) {
     for (int half = 0; half < 2; ++half) {
@@ -184,6 +186,64 @@ void affine(Size m, Size n, Size k, const float* a, const float* bias, const flo
   for (; j + kColumns <= n; j += kColumns)
     affine_strip<kColumns>(m, k, a, bias, b + j * ldb, ldb, act, open(j), c + j * m);
   if (j < n) affine_rest<kColumns - 1>(m, n - j, k, a, bias, b + j * ldb, ldb, act, open(j), c + j * m);
+}
+
+template <int Columns>
+void strip_of_columns(Size m, Size n, Size k, const float* a, const float* b, float* c) {
+  for (Size i = 0; i < m; i += kPanel) {
+    float* const tile = c + i;
+    product_tile<1, Columns>(k, a + i, 0, m, b, n, 1, &tile, m);
+  }
+}
+
+void product_of_columns(Size m, Size n, Size k, const float* a, const float* b, float* c) {
+  Size j = 0;
+  for (; j + kColumns <= n; j += kColumns) strip_of_columns<kColumns>(m, n, k, a, b + j, c + j * m);
+  for (; j + 4 <= n; j += 4) strip_of_columns<4>(m, n, k, a, b + j, c + j * m);
+  for (; j < n; ++j) strip_of_columns<1>(m, n, k, a, b + j, c + j * m);
+}
+
+/// to [rows] = scale · (start + Σ_k the column at(k)); `start` null: 0.
+template <class At>
+[[gnu::always_inline]] inline void sum_up(Size rows, Size count, const float* start, At at, float scale,
+                                          float* to) {
+  Size i = 0;
+  for (; i + 2 * kLanes <= rows; i += 2 * kLanes) {
+    Lanes above = Lanes::all(0), below = above;
+    if (start != nullptr) above = Lanes::load(start + i), below = Lanes::load(start + i + kLanes);
+    for (Size k = 0; k < count; ++k) {
+      above = above + Lanes::load(at(k) + i);
+      below = below + Lanes::load(at(k) + i + kLanes);
+    }
+    (above * Lanes::all(scale)).store(to + i);
+    (below * Lanes::all(scale)).store(to + i + kLanes);
+  }
+  for (; i < rows; ++i) {
+    float sum = start != nullptr ? start[i] : 0.0f;
+    for (Size k = 0; k < count; ++k) sum += at(k)[i];
+    to[i] = sum * scale;
+  }
+}
+
+void sum_columns(Size rows, Size count, const std::uint32_t* index, const float* from, float scale,
+                 float* to) {
+  sum_up(
+      rows, count, nullptr, [&](Size k) { return from + rows * index[k]; }, scale, to);
+}
+
+void add_to_columns(Size rows, Size count, const std::uint32_t* index, const float* from, float* to) {
+  for (Size k = 0; k < count; ++k) {
+    float* const column = to + rows * index[k];
+    Size i = 0;
+    for (; i + kLanes <= rows; i += kLanes)
+      (Lanes::load(column + i) + Lanes::load(from + i)).store(column + i);
+    for (; i < rows; ++i) column[i] += from[i];
+  }
+}
+
+void add_columns(Size rows, Size count, const float* from, float* to) {
+  sum_up(
+      rows, count, to, [&](Size k) { return from + rows * k; }, 1.0f, to);
 }
 
 void attend(Size rows, Size groups, const float* keys, const float* query, const float* v, float* scores) {

@@ -11,10 +11,8 @@ namespace {
 /// Columns per pass through all layers: eight tiles of twelve, 24 KiB at 64 rows.
 constexpr Eigen::Index kColumnsPerBlock = 96;
 
-/// Packs n columns into panels, the layout of the first factor of Kernels::product. Returns `m` itself if it
-/// is one panel high.
+/// Packs n columns into panels, the layout of the first factor of Kernels::product.
 const float* panels(const float* m, Eigen::Index rows, Eigen::Index n, float* space) {
-  if (rows == kPanel) return m;
   const Eigen::Index padded_rows = (rows + kPanel - 1) / kPanel * kPanel;
   std::fill_n(space, padded_rows * n, 0.0f);
   for (Eigen::Index i = 0; i < rows; i += kPanel) {
@@ -22,6 +20,13 @@ const float* panels(const float* m, Eigen::Index rows, Eigen::Index n, float* sp
     for (Eigen::Index j = 0; j < n; ++j) std::copy_n(m + j * rows + i, height, space + i * n + j * kPanel);
   }
   return space;
+}
+
+/// c [m, n] += a bᵀ.   a [m, k], b [n, k], column-major without gaps. `space`: for packing.
+void add_outer_products(Eigen::Index m, Eigen::Index n, Eigen::Index k, const float* a, const float* b,
+                        float* c, float* space) {
+  if (m % kPanel == 0) return kernels().product_of_columns(m, n, k, a, b, c);
+  kernels().product(m, n, k, panels(a, m, k, space), b, n, 1, c, m);
 }
 
 }  // namespace
@@ -127,15 +132,11 @@ void PackedPerceptron::backward(Eigen::Index n, const float* x, const float* y, 
       Gradient::Layer& sums = gradient.layers_[i];
       const float* const input = i == 0 ? first : part(i - 1);
       if (sums.transposed) {
-        kernels().product(layer.in, layer.out, columns, panels(input, layer.in, columns, packing), flow,
-                          layer.out, 1, sums.dw.data(), layer.in);
+        add_outer_products(layer.in, layer.out, columns, input, flow, sums.dw.data(), packing);
       } else {
-        kernels().product(layer.out, layer.in, columns, panels(flow, layer.out, columns, packing), input,
-                          layer.in, 1, sums.dw.data(), layer.out);
+        add_outer_products(layer.out, layer.in, columns, flow, input, sums.dw.data(), packing);
       }
-      for (Eigen::Index c = 0; c < columns; ++c) {
-        for (Eigen::Index r = 0; r < layer.out; ++r) sums.db[r] += flow[c * layer.out + r];
-      }
+      kernels().add_columns(layer.out, columns, flow, sums.db.data());
       if (i == 0 && dx == nullptr) break;
       float* const to = i == 0 ? dx + j * layer.in : part(layers_.size() + i % 2);
       kernels().affine(layer.in, columns, layer.out, layer.transposed.data(), nullptr, flow, layer.out,

@@ -15,8 +15,8 @@
 namespace emplace::policy {
 namespace {
 
-// Steps per trace. Drawing: few, so that restarting a trace is cheap. Learning: as many as fit into memory.
-constexpr std::size_t kDrawnTogether = 64, kLearnedTogether = 256;
+/// Steps per trace of an episode whose steps are known: as many as fit into memory.
+constexpr std::size_t kKnownTogether = 256;
 
 /// Returns β as a parameter only if it adapts, so that stores without a target keep their layout.
 AdaptiveBeta beta_of(ParameterStore& store, const LossOptions& loss) {
@@ -50,9 +50,8 @@ std::size_t draw(std::span<const float> log_p, float at) {
 /// Devices ordered by the total time of all ops; the lowest index first among equals.
 std::vector<std::uint8_t> fastest_first(const CostTable& costs, std::size_t devices) {
   std::vector<double> total(devices);
-  for (std::size_t d = 0; d < devices; ++d) {
+  for (std::size_t d = 0; d < devices; ++d)
     for (const std::int64_t ns : costs.row_ns(static_cast<DeviceId>(d))) total[d] += static_cast<double>(ns);
-  }
   std::vector<std::uint8_t> order(devices);
   std::iota(order.begin(), order.end(), std::uint8_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -60,20 +59,12 @@ std::vector<std::uint8_t> fastest_first(const CostTable& costs, std::size_t devi
   return order;
 }
 
-std::vector<double> cheapest_times_s(const PlacetoGraph& view, const CostTable& costs) {
-  std::vector<double> time_s(view.graph->num_ops());
-  for (std::uint32_t op = 0; op < time_s.size(); ++op)
-    time_s[op] = static_cast<double>(costs.best_ns(OpId{op})) * 1e-9;
-  return sum_by_group(view.grouping, time_s);
-}
-
-std::vector<double> all_output_bytes(const PlacetoGraph& view) {
-  std::vector<double> bytes(view.graph->num_ops());
-  for (std::uint32_t op = 0; op < bytes.size(); ++op) {
-    for (std::size_t k = 0; k < view.graph->num_outputs(OpId{op}); ++k)
-      bytes[op] += static_cast<double>(view.graph->bytes(view.graph->output(OpId{op}, k)));
-  }
-  return sum_by_group(view.grouping, bytes);
+/// [groups] Sum of value(op) over a group's ops.
+template <class Value>
+std::vector<double> sum_of_ops(const PlacetoGraph& view, Value value) {
+  std::vector<double> values(view.graph->num_ops());
+  for (std::uint32_t op = 0; op < values.size(); ++op) values[op] = value(OpId{op});
+  return sum_by_group(view.grouping, values);
 }
 
 /// [groups] c / (c + x): share of the compute time c in it and the time x in which the outputs cross the mean
@@ -121,7 +112,14 @@ Result<PlacetoPlacer::Task> PlacetoPlacer::make_task(PlacetoGraph view, const Pl
 
   const std::size_t rows = 4 + devices + (options.transfer_ratio ? 1 : 0);
   task.features.setZero(static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(groups));
-  const std::vector<double> run_time_s = cheapest_times_s(view, costs), output_bytes = all_output_bytes(view);
+  const std::vector<double> run_time_s =
+      sum_of_ops(view, [&](OpId op) { return static_cast<double>(costs.best_ns(op)) * 1e-9; });
+  const std::vector<double> output_bytes = sum_of_ops(view, [&graph = *view.graph](OpId op) {
+    double bytes = 0;
+    for (std::size_t k = 0; k < graph.num_outputs(op); ++k)
+      bytes += static_cast<double>(graph.bytes(graph.output(op, k)));
+    return bytes;
+  });
   fill_feature(task.features, 0, run_time_s, std::ranges::max(run_time_s));
   fill_feature(task.features, 1, output_bytes, std::ranges::max(output_bytes));
   if (options.transfer_ratio)
@@ -144,9 +142,8 @@ std::vector<std::uint8_t> PlacetoPlacer::Task::majority(const Placement& placeme
 
 std::vector<std::uint8_t> PlacetoPlacer::Task::start_at(const Placement& placement) const {
   std::vector<std::uint8_t> at = majority(placement);
-  for (std::size_t node = 0; node < at.size(); ++node) {
+  for (std::size_t node = 0; node < at.size(); ++node)
     if (!may_use(node, at[node])) at[node] = start[node];
-  }
   return at;
 }
 
@@ -164,28 +161,25 @@ std::vector<std::uint8_t> PlacetoPlacer::Task::random_start(Rng& rng) const {
 /// flag.
 class PlacetoPlacer::Walk {
  public:
-  /// Restarts the trace after every `together` steps.
   Walk(const PackedGraphNetwork& weights, const Task& task, std::span<const std::uint8_t> start,
-       std::size_t together = kDrawnTogether)
-      : weights_{weights}, task_{task}, together_{together} {
+       GraphTrace::Keep keep)
+      : weights_{weights}, task_{task} {
     Matrix features = task.features;
     for (std::size_t node = 0; node < start.size(); ++node)
       features(kDevices + start[node], static_cast<Eigen::Index>(node)) = 1;
-    trace_.begin(weights, task.nodes, &task.allowed, features);
+    trace_.begin(weights, task.nodes, &task.allowed, features, keep);
   }
 
   /// Starts the next step at `node` and returns its log q [devices]; valid until take().
   std::span<const float> visit(std::uint32_t node) {
-    // A new round clears the visited flags.
-    if (step_ > 0 && step_ % task_.nodes.size() == 0) {
-      for (std::uint32_t other = 0; other < task_.nodes.size(); ++other)
-        edit(other, [&](auto& column) { column[visited_row()] = 0; });
-    }
-    if (trace_.steps() == together_)
-      trace_.begin(weights_, task_.nodes, &task_.allowed, Matrix(trace_.features()));
-    node_ = node;
-    edit(node, [&](auto& column) { column[current_row()] = 1; });
+    enter(node);
     return trace_.step(node);
+  }
+  /// A step whose device is known; trace().evaluate() computes its distribution.
+  void follow(std::uint32_t node, std::size_t device) {
+    enter(node);
+    trace_.visit(node);
+    take(device);
   }
 
   /// Moves the node to `device`.
@@ -199,11 +193,22 @@ class PlacetoPlacer::Walk {
     ++step_;
   }
   GraphTrace& trace() { return trace_; }
+  /// Starts the trace again at the current state.
+  void restart() { trace_.begin(weights_, task_.nodes, &task_.allowed, Matrix(trace_.features())); }
 
  private:
   static constexpr Eigen::Index kDevices = 2;
   Eigen::Index current_row() const { return task_.features.rows() - 2; }
   Eigen::Index visited_row() const { return task_.features.rows() - 1; }
+  void enter(std::uint32_t node) {
+    // A new round clears the visited flags.
+    if (step_ > 0 && step_ % task_.nodes.size() == 0) {
+      for (std::uint32_t other = 0; other < task_.nodes.size(); ++other)
+        edit(other, [&](auto& column) { column[visited_row()] = 0; });
+    }
+    node_ = node;
+    edit(node, [&](auto& column) { column[current_row()] = 1; });
+  }
   template <class Edit>
   void edit(std::uint32_t node, Edit change) {
     Eigen::VectorXf column = trace_.features().col(node);
@@ -213,7 +218,6 @@ class PlacetoPlacer::Walk {
 
   const PackedGraphNetwork& weights_;
   const Task& task_;
-  const std::size_t together_;
   GraphTrace& trace_ = own_trace();
   std::size_t step_ = 0;
   std::uint32_t node_ = 0;
@@ -222,9 +226,8 @@ class PlacetoPlacer::Walk {
 Result<std::unique_ptr<PlacetoPlacer>> PlacetoPlacer::make(std::vector<PlacetoGraph> graphs,
                                                            PlacetoOptions options, std::uint64_t seed) {
   for (const auto& checked : {check_ranges(options), check_ranges(options.loss),
-                              in_range("entropy_end", options.entropy_end, 0, 1e6)}) {
+                              in_range("entropy_end", options.entropy_end, 0, 1e6)})
     if (!checked) return checked.error();
-  }
   EMPLACE_TRY(check_graphs(graphs, options.features, graphs.size()));
   std::vector<Task> tasks;
   for (PlacetoGraph& graph : graphs) {
@@ -283,7 +286,7 @@ Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_
   }
 
   const PackedGraphNetwork weights{network_, store_};
-  Walk walk{weights, task, choice.start};
+  Walk walk{weights, task, choice.start, GraphTrace::Keep::kNewest};
   for (const std::uint16_t node : choice.node) {
     const std::span<const float> log_p = walk.visit(node);
     if (options_.loss.needs_behaviour())
@@ -298,18 +301,17 @@ Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_
 std::vector<Placement> PlacetoPlacer::greedy_pass() const {
   const Task& task = tasks_.front();
   const PackedGraphNetwork weights{network_, store_};
-  Walk walk{weights, task, task.start};
+  Walk walk{weights, task, task.start, GraphTrace::Keep::kNewest};
   const std::vector<std::uint16_t> order =
       options_.unseen_order ? unseen_order(task.nodes.size(), *options_.unseen_order) : usual_order(task);
   std::vector<std::uint8_t> device_of_group = task.start;
   std::vector<Placement> pass{task.placement(device_of_group)};
-  for (std::size_t n = 0; n < options_.rounds_per_episode; ++n) {
-    for (const std::uint16_t node : order) {
-      const std::size_t device = likeliest(walk.visit(node));
-      device_of_group[node] = static_cast<std::uint8_t>(device);
-      pass.push_back(task.placement(device_of_group));
-      walk.take(device);
-    }
+  for (std::size_t step = 0; step < options_.rounds_per_episode * order.size(); ++step) {
+    const std::uint16_t node = order[step % order.size()];
+    const std::size_t device = likeliest(walk.visit(node));
+    device_of_group[node] = static_cast<std::uint8_t>(device);
+    pass.push_back(task.placement(device_of_group));
+    walk.take(device);
   }
   return pass;
 }
@@ -322,22 +324,27 @@ Result<std::vector<Placement>> PlacetoPlacer::expand(const Actions& actions) con
   placements.reserve(choice.node.size() + 1);
   if (options_.measure_start) placements.push_back(task.placement(device_of_group));
   for (std::size_t t = 0; t < choice.node.size(); ++t) {
-    device_of_group[choice.node[t]] = choice.decisions.devices[t];
-    placements.push_back(task.placement(device_of_group));
+    const std::uint8_t before = std::exchange(device_of_group[choice.node[t]], choice.decisions.devices[t]);
+    const bool stays = !placements.empty() && before == choice.decisions.devices[t];
+    placements.push_back(stays ? placements.back() : task.placement(device_of_group));
   }
   return placements;
 }
 
-Matrix PlacetoPlacer::replay(const PackedGraphNetwork& weights, const Choice& choice, std::size_t together,
+Matrix PlacetoPlacer::replay(const PackedGraphNetwork& weights, const Choice& choice,
                              const AtEnd& at_end) const {
   const std::size_t steps = choice.node.size();
   Matrix log_p(static_cast<Eigen::Index>(num_devices()), static_cast<Eigen::Index>(steps));
-  Walk walk{weights, tasks_[choice.graph], choice.start, together};
+  Walk walk{weights, tasks_[choice.graph], choice.start, GraphTrace::Keep::kAll};
+  GraphTrace& trace = walk.trace();
   for (std::size_t t = 0; t < steps; ++t) {
-    std::ranges::copy(walk.visit(choice.node[t]), log_p.col(static_cast<Eigen::Index>(t)).data());
-    walk.take(choice.decisions.devices[t]);
-    if (at_end && (walk.trace().steps() == together || t + 1 == steps))
-      at_end(walk.trace(), static_cast<Eigen::Index>(t + 1 - walk.trace().steps()));
+    if (trace.steps() == kKnownTogether) walk.restart();
+    walk.follow(choice.node[t], choice.decisions.devices[t]);
+    if (trace.steps() < kKnownTogether && t + 1 < steps) continue;
+    trace.evaluate();
+    const auto first = static_cast<Eigen::Index>(t + 1 - trace.steps());
+    log_p.middleCols(first, static_cast<Eigen::Index>(trace.steps())) = trace.log_p();
+    if (at_end) at_end(trace, first);
   }
   return log_p;
 }
@@ -351,7 +358,7 @@ LossParts PlacetoPlacer::learn(std::span<const Choice> choices,
   for (std::size_t e = 0; e < choices.size(); ++e) {
     const Choice& choice = choices[e];
     const std::size_t steps = choice.node.size();
-    const Matrix log_p = replay(weights, choice, kLearnedTogether, nullptr);
+    const Matrix log_p = replay(weights, choice, nullptr);
     const Trajectories seen{.count = 1,
                             .stages = steps,
                             .log_p = &log_p,
@@ -363,10 +370,10 @@ LossParts PlacetoPlacer::learn(std::span<const Choice> choices,
     const auto backward = [&](GraphTrace& trace, Eigen::Index first) {
       trace.backward(seed.middleCols(first, static_cast<Eigen::Index>(trace.steps())), gradient);
     };
-    if (steps <= kLearnedTogether) {
+    if (steps <= kKnownTogether) {
       backward(own_trace(), 0);  // It still holds all steps.
     } else {
-      replay(weights, choice, kLearnedTogether, backward);
+      replay(weights, choice, backward);
     }
   }
   gradient.add_to(store_);
@@ -394,14 +401,13 @@ Result<LossParts> PlacetoPlacer::accumulate_imitation(const Placement& placement
   const auto wanted = task.majority(placement);
   Choice choice;
   choice.start = task.start;
-  for (std::size_t n = 0; n < options_.rounds_per_episode; ++n) {
-    for (const std::uint32_t node : task.nodes.order()) {
-      if (!task.may_use(node, wanted[node]))
-        return invalid("placement",
-                       "puts most ops of a group on a device that is forbidden for another op of it");
-      choice.node.push_back(static_cast<std::uint16_t>(node));
-      choice.decisions.devices.push_back(wanted[node]);
-    }
+  for (std::size_t step = 0; step < options_.rounds_per_episode * task.nodes.size(); ++step) {
+    const std::uint32_t node = task.nodes.order()[step % task.nodes.size()];
+    if (!task.may_use(node, wanted[node]))
+      return invalid("placement",
+                     "puts most ops of a group on a device that is forbidden for another op of it");
+    choice.node.push_back(static_cast<std::uint16_t>(node));
+    choice.decisions.devices.push_back(wanted[node]);
   }
   const std::vector<float> advantage(choice.node.size(), -1.0f / static_cast<float>(choice.node.size()));
   const std::span<const float> advantages = advantage;
@@ -414,13 +420,9 @@ void PlacetoPlacer::start_update(std::uint64_t update) {
 
 void PlacetoPlacer::end_update(const LossParts& parts) { beta_.follow(store_, parts.divergence); }
 
-Matrix PlacetoPlacer::log_probabilities(const Choice& choice) const {
-  return replay(PackedGraphNetwork{network_, store_}, choice, kDrawnTogether, nullptr);
-}
-
 Result<std::vector<double>> PlacetoPlacer::log_probabilities(const Actions& actions) const {
   EMPLACE_TRY_ASSIGN(const auto choice, decode_actions(actions));
-  const Matrix log_p = log_probabilities(choice);
+  const Matrix log_p = replay(PackedGraphNetwork{network_, store_}, choice, nullptr);
   double total = 0;
   for (std::size_t t = 0; t < choice.node.size(); ++t)
     total += static_cast<double>(log_p(choice.decisions.devices[t], static_cast<Eigen::Index>(t)));
@@ -480,10 +482,9 @@ Result<PlacetoPlacer::Choice> PlacetoPlacer::decode_actions(const Actions& actio
                                                               .devices = num_devices(),
                                                               .behaviour = options_.loss.needs_behaviour()}));
   if (choice.decisions.devices.size() != steps) return foreign("more than one episode");
-  for (std::size_t node = 0; node < groups; ++node) {
+  for (std::size_t node = 0; node < groups; ++node)
     if (choice.start[node] >= num_devices() || !task.may_use(node, choice.start[node]))
       return foreign("start on a forbidden device");
-  }
   std::vector<bool> visited;
   for (std::size_t t = 0; t < steps; ++t) {
     if (t % groups == 0) visited.assign(groups, false);

@@ -22,6 +22,7 @@
 #include "policy/group_devices.h"
 #include "policy/group_graph.h"
 #include "policy/nn/graph_network.h"
+#include "policy/nn/graph_trace.h"
 #include "policy/placer.h"
 #include "policy/placers/common_options.h"
 
@@ -151,7 +152,9 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   Result<Choice> decode_actions(const Actions& actions) const;
   static Actions encode_actions(const Choice& choice);
   /// [devices, steps] Current log-probabilities along an episode. @pre `choice` is from decode_actions().
-  Matrix log_probabilities(const Choice& choice) const;
+  Matrix log_probabilities(const Choice& choice) const {
+    return replay(PackedGraphNetwork{network_, store_}, choice, nullptr);
+  }
   /// The nodes of a graph. For tests: an episode visits each of them.
   const GroupGraph& group_graph(std::size_t graph) const { return tasks_[graph].nodes; }
 
@@ -183,11 +186,10 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   std::size_t num_devices() const { return tasks_.front().view.devices->size(); }
   /// [groups] Order of visits unless it is random.
   std::vector<std::uint16_t> usual_order(const Task& task) const;
-  /// Walks along an episode; the trace restarts after every `together` steps. Returns log p [devices, steps].
-  /// Calls `at_end(trace, first step)` for each full trace, and for the last one; null: not.
+  /// Walks along an episode; the trace restarts when it is full. Returns log p [devices, steps]. Calls
+  /// `at_end(trace, first step)` for each full trace, and for the last one; null: not.
   using AtEnd = std::function<void(GraphTrace& trace, Eigen::Index first)>;
-  Matrix replay(const PackedGraphNetwork& weights, const Choice& choice, std::size_t together,
-                const AtEnd& at_end) const;
+  Matrix replay(const PackedGraphNetwork& weights, const Choice& choice, const AtEnd& at_end) const;
   /// Adds the gradients of the means over the episodes of their losses. `advantages` [episodes][steps].
   LossParts learn(std::span<const Choice> choices, std::span<const std::span<const float>> advantages,
                   const LossOptions& loss);

@@ -2,10 +2,11 @@
 // Method: a whole forward pass of every state, bit by bit; PyTorch in float64
 // (tests/parity/make_placeto_fixture.py); at the paper's sizes a plain batched replay on the tape; finite
 // differences of the whole and of each part.
-#include "policy/nn/graph_network.h"
+#include "policy/nn/graph_trace.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -106,6 +107,66 @@ TEST(GraphNetwork, StepEqualsAWholeForwardPassBitForBit) {
     }
     EXPECT_LT(trace.forward_flops(), 0.6 * whole_flops) << "and computes only what changed";
   }
+}
+
+std::vector<float> gradients(GraphNet& net, const PackedGraphNetwork& weights, GraphTrace& trace,
+                             const Matrix& seed) {
+  GraphNetworkGradient gradient{weights};
+  trace.backward(seed, gradient);
+  net.store.clear_gradients();
+  gradient.add_to(net.store);
+  return {net.store.gradients().begin(), net.store.gradients().end()};
+}
+
+TEST(GraphNetwork, StepsEvaluatedTogetherOrWithoutAPastHaveTheSameBits) {
+  Rng rng{11, Purpose::kTest};
+  const GroupGraph graph{40, layered_edges(40, rng)};
+  for (const Aggregator aggregator : kAll) {
+    for (const bool means : {false, true}) {
+      GraphNet net{{.aggregator = aggregator, .rounds = 3, .means = means, .stay = 0.5f}, 9, 5};
+      const Sequence sequence{40, 9, 60, 12};
+      const Matrix seed = Sequence::random_columns(rng, 5, 60) - Matrix::Constant(5, 60, 0.5f);
+      const PackedGraphNetwork weights{net.network, net.store};
+      GraphTrace single, together, newest;
+      run(single, weights, graph, nullptr, sequence);
+      together.begin(weights, graph, nullptr, sequence.states.front());
+      newest.begin(weights, graph, nullptr, sequence.states.front(), GraphTrace::Keep::kNewest);
+      for (std::size_t t = 0; t < sequence.at.size(); ++t) {
+        for (const std::uint32_t node : sequence.changed[t]) {
+          const std::span features{sequence.states[t].col(node).data(), std::size_t{9}};
+          together.change(node, features), newest.change(node, features);
+        }
+        together.visit(sequence.at[t]);
+        if (t == 7 || t == 41) together.evaluate();  // Batches of several sizes.
+        newest.step(sequence.at[t]);
+      }
+      together.evaluate();
+      ASSERT_EQ(Matrix{together.log_p()}, Matrix{single.log_p()}) << word_of(aggregator);
+      ASSERT_EQ(Matrix{newest.log_p()}, Matrix{single.log_p()}) << word_of(aggregator);
+      EXPECT_EQ(together.forward_flops(), single.forward_flops());
+      const std::vector<float> expected = gradients(net, weights, single, seed);
+      EXPECT_EQ(gradients(net, weights, together, seed), expected) << word_of(aggregator);
+      EXPECT_GT(*std::max_element(expected.begin(), expected.end()), 0);
+    }
+  }
+}
+
+TEST(GraphNetwork, RoundsThatNoPathIsLongEnoughForCostNothing) {
+  const Edges chain = {{0, 1}, {1, 2}};
+  const Sequence sequence{6, 9, 20, 13};
+  double flops[2] = {};
+  Matrix log_p[2];
+  for (const std::size_t rounds : {3u, 8u}) {
+    const GraphNet net{{.rounds = rounds}, 9, 5};
+    const PackedGraphNetwork weights{net.network, net.store};
+    const GroupGraph graph{6, chain};
+    GraphTrace trace;
+    run(trace, weights, graph, nullptr, sequence);
+    flops[rounds == 8] = trace.forward_flops();
+    log_p[rounds == 8] = trace.log_p();
+  }
+  EXPECT_EQ(log_p[0], log_p[1]) << "an embedding is final after as many rounds as the longest path has edges";
+  EXPECT_EQ(flops[0], flops[1]);
 }
 
 using Rows = std::map<std::string, std::vector<std::vector<double>>>;

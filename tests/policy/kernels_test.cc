@@ -84,6 +84,43 @@ TEST(Kernels, LayersEqualPlainLoopsOnBothWidths) {
   }
 }
 
+TEST(Kernels, ProductsOfColumnsEqualThoseOfPanelsOnBothWidths) {
+  for (const Shape& s : {Shape{32, 64, 96}, Shape{64, 33, 5}, Shape{160, 3, 1}, Shape{32, 1, 40}}) {
+    const Matrix a = random_matrix(s.m, s.k, 1), b = random_matrix(s.n, s.k, 2);
+    Matrix expected = random_matrix(s.m, s.n, 3), c = expected, narrow = expected;
+    add_product_bt(expected, Packed{a}, b);
+    kernels().product_of_columns(s.m, s.n, s.k, a.data(), b.data(), c.data());
+    kernels_v3().product_of_columns(s.m, s.n, s.k, a.data(), b.data(), narrow.data());
+    EXPECT_EQ(c, expected) << s.m << 'x' << s.n << 'x' << s.k;
+    EXPECT_EQ(narrow, expected) << s.m << 'x' << s.n << 'x' << s.k;
+  }
+}
+
+TEST(Kernels, SumsOfColumnsAddOneByOneOnBothWidths) {
+  const std::vector<std::uint32_t> index = {3, 0, 3, 6, 1};
+  for (const Eigen::Index rows : {1, 16, 31, 32, 33, 70}) {
+    const Matrix from = random_matrix(rows, 7, 1), before = random_matrix(rows, 7, 2);
+    Matrix sum = Matrix::Zero(rows, 1), total = before.col(0), spread = before;
+    for (const std::uint32_t k : index) {
+      sum += from.col(k);
+      spread.col(k) += from.col(0);
+    }
+    sum *= 0.3f;
+    for (Eigen::Index k = 0; k < 7; ++k) total += from.col(k);
+    for (const Kernels* const wide : {&kernels(), &kernels_v3()}) {
+      Matrix to(rows, 1), added = before.col(0), columns = before;
+      wide->sum_columns(rows, 5, index.data(), from.data(), 0.3f, to.data());
+      EXPECT_EQ(to, sum) << rows;
+      wide->sum_columns(rows, 0, index.data(), from.data(), 0.3f, to.data());
+      EXPECT_EQ(to, Matrix(Matrix::Zero(rows, 1))) << rows;
+      wide->add_columns(rows, 7, from.data(), added.data());
+      EXPECT_EQ(added, total) << rows;
+      wide->add_to_columns(rows, 5, index.data(), from.data(), columns.data());
+      EXPECT_EQ(columns, spread) << rows;
+    }
+  }
+}
+
 TEST(Kernels, AttentionScoresEqualPlainLoops) {
   const Matrix keys = random_matrix(48, 9, 4, 6), query = random_matrix(48, 1, 5, 6),
                v = random_matrix(48, 1, 6);
