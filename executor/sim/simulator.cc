@@ -69,6 +69,7 @@ class PlainStep final : public WholeStep<PlainStep> {
 /// continues, the moves it keeps accumulate into a difference that every measurement pays for. When these
 /// payments reach the cost of a step, the part on which the last two placements agree is recorded. When
 /// differences do not pay off (most of the step is simulated anyway), whole steps are simulated for a while.
+/// A placement that repeats the last one costs nothing: a walk keeps about half of what it visits.
 class MovingSteps {
  public:
   MovingSteps(const StepTables& tables, Dispatch dispatch)
@@ -80,14 +81,24 @@ class MovingSteps {
   void run(std::span<const DeviceId> placement, Measurement& out) {
     if (history_.placement.empty()) {
       recorded_.run(placement, history_);
-      recorded_.write_result(out);
-    } else if (resting_ > 0) {
-      if (--resting_ == 0) paid_rounds_ = history_.rounds;
-      run_whole(placement, out);
-    } else {
-      run_difference(placement, out);
+      last_step_ = Step::kRecorded;
+    } else if (!std::ranges::equal(placement, last_)) {
+      if (resting_ == 0) {
+        run_difference(placement);
+      } else {
+        if (--resting_ == 0) paid_rounds_ = history_.rounds;
+        run_whole(placement);
+      }
     }
     std::copy(placement.begin(), placement.end(), last_.begin());
+    switch (last_step_) {
+      case Step::kRecorded:
+        return recorded_.write_result(out);
+      case Step::kResumed:
+        return resumed_.write_result(out);
+      case Step::kMoved:
+        return moved_.write_result(out);
+    }
   }
 
  private:
@@ -96,11 +107,14 @@ class MovingSteps {
   static constexpr double kWorthwhile = 0.4;  // Maximum share of a step; its rounds cost half as much each.
   static constexpr int kRest = 64, kLongestRest = 1024, kRecent = 8;  // Numbers of measurements.
 
-  void run_whole(std::span<const DeviceId> placement, Measurement& out) {
+  /// What simulated the last placement; it still has the result.
+  enum class Step : std::uint8_t { kRecorded, kResumed, kMoved };
+
+  void run_whole(std::span<const DeviceId> placement) {
     resumed_.run(placement);
-    resumed_.write_result(out);
+    last_step_ = Step::kResumed;
   }
-  void run_difference(std::span<const DeviceId> placement, Measurement& out) {
+  void run_difference(std::span<const DeviceId> placement) {
     std::uint64_t rounds = 0;
     std::size_t kept = find_moved(placement);
     if (kept > 0 && paid_rounds_ >= history_.rounds) {
@@ -109,11 +123,11 @@ class MovingSteps {
       kept = 0;
     }
     if (moved_ops_.size() > placement.size() / kMovedDivisor) {
-      run_whole(placement, out);
+      run_whole(placement);
       rounds += history_.rounds;
     } else {
       rounds += moved_.run(history_, placement, moved_ops_);
-      moved_.write_result(out);
+      last_step_ = Step::kMoved;
     }
     if (kept > 0) paid_rounds_ += rounds * kept / moved_ops_.size();
     share_ += (static_cast<double>(rounds) / static_cast<double>(history_.rounds + 1) - share_) / kRecent;
@@ -145,6 +159,7 @@ class MovingSteps {
   ResumedStep resumed_;
   RecordedStep recorded_;
   MovedStep moved_;
+  Step last_step_ = Step::kRecorded;
   StepHistory history_;
   std::vector<DeviceId> last_, agreed_;  // [ops]
   std::vector<std::uint32_t> moved_ops_;

@@ -1,72 +1,47 @@
 #pragma once
-/// The ready ops of one device, lowest id first: a bitset with summary levels.
+/// The ready ops of one device, lowest id first, for any number of ids.
 
-#include <array>
-#include <bit>
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "executor/sim/shared/ready_bits.h"
+
 namespace emplace {
 
-/// insert() and pop_min() cost one word access per level (three levels reach 262,144 ids). Thread: one.
+/// One bit set for every ReadyBits::kMost ids, which is one set for nearly every graph. Thread: one.
 class ReadySet {
  public:
   explicit ReadySet(std::size_t ids) {
-    for (std::size_t words = (ids + 63) / 64;; words = (words + 63) / 64) {
-      levels_.emplace_back(words, 0);
-      if (words <= 1) break;
-    }
+    for (std::size_t first = 0; first == 0 || first < ids; first += kMost)
+      parts_.emplace_back(std::min(ids - first, kMost));
   }
 
-  bool empty() const { return levels_.back()[0] == 0; }
-
-  void insert(std::uint32_t id) {
-    for (auto& level : levels_) {
-      std::uint64_t& word = level[id >> 6];
-      const bool summarised = word != 0;
-      word |= std::uint64_t{1} << (id & 63);
-      if (summarised) return;
-      id >>= 6;
-    }
+  bool empty() const {
+    return std::ranges::all_of(parts_, [](const simulated::ReadyBits& part) { return part.empty(); });
   }
-
+  void insert(std::uint32_t id) { parts_[id / kMost].insert(id % kMost); }
   /// @pre !empty().
   std::uint32_t pop_min() {
-    std::size_t at = 0;
-    for (std::size_t l = levels_.size(); l-- > 0;) {
-      at = at << 6 | static_cast<std::size_t>(std::countr_zero(levels_[l][at]));
-    }
-    const auto id = static_cast<std::uint32_t>(at);
-    for (auto& level : levels_) {
-      std::uint64_t& word = level[at >> 6];
-      word &= ~(std::uint64_t{1} << (at & 63));
-      if (word != 0) break;
-      at >>= 6;
-    }
-    return id;
+    std::size_t part = 0;
+    while (parts_[part].empty()) ++part;
+    return static_cast<std::uint32_t>(part * kMost) + parts_[part].pop_min();
   }
-
   /// Appends all ids, lowest first.
-  void append_to(std::vector<std::uint32_t>& ids) const { append_to(ids, levels_.size() - 1, 0); }
-
+  void append_to(std::vector<std::uint32_t>& ids) const {
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      const std::size_t first = ids.size();
+      parts_[part].append_to(ids);
+      for (std::size_t i = first; i < ids.size(); ++i) ids[i] += static_cast<std::uint32_t>(part * kMost);
+    }
+  }
   void clear() {
-    while (!empty()) pop_min();
+    for (simulated::ReadyBits& part : parts_) part.clear();
   }
 
  private:
-  void append_to(std::vector<std::uint32_t>& ids, std::size_t l, std::size_t at) const {
-    for (std::uint64_t bits = levels_[l][at]; bits != 0; bits &= bits - 1) {
-      const std::size_t below = at << 6 | static_cast<std::size_t>(std::countr_zero(bits));
-      if (l == 0) {
-        ids.push_back(static_cast<std::uint32_t>(below));
-      } else {
-        append_to(ids, l - 1, below);
-      }
-    }
-  }
-
-  // Finest first; a bit of a level is set if its word one level below is not 0.
-  std::vector<std::vector<std::uint64_t>> levels_;
+  static constexpr std::size_t kMost = simulated::ReadyBits::kMost;
+  std::vector<simulated::ReadyBits> parts_;
 };
 
 }  // namespace emplace

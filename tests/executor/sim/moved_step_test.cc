@@ -39,6 +39,9 @@ class SimulatorPair {
     ASSERT_EQ(part_.busy_s, whole_.busy_s);
     ASSERT_EQ(part_.bytes_moved, whole_.bytes_moved);
     ASSERT_EQ(part_, whole_);
+    Measurement again;
+    ASSERT_TRUE(moving_.measure(placement, again).ok());
+    ASSERT_EQ(again, whole_) << "a repeated placement";
   }
 
  private:
