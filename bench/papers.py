@@ -34,7 +34,7 @@ import time
 import tomllib
 
 import papers_page
-from papers_families import family_runs
+from papers_families import confidence, family_runs
 from papers_run import Run, digest, row_key, set_keys
 from tables import Failed, Rows, exit_status, finish, run_jobs, run_measured, run_program
 
@@ -153,7 +153,7 @@ class LearnedRun(Run):
         database = folder / "run" / "run.db"
         found = result or {}
         return {"best_s": found.get("best_step_time_s"), "core_s": round(core_s, 2), **progress(database),
-                **bench.confidence(folder / "run")}
+                **(confidence(found) if found else {})}
 
     def estimate(self, bench):
         """Two pilots, one of them longer: their difference leaves out what a start costs."""
@@ -278,11 +278,6 @@ class Bench:
         return run_measured(self.args.program, ["run", str(path), "--run-dir", str(folder / name), "--seed", str(seed)],
                             allowed=(0, 3))
 
-    def confidence(self, folder):
-        """Of a run's policy: the mean entropy per choice [nat] of each tenth of its updates, and whether it saturated."""
-        learned = run_program(self.args.program, ["runs", str(folder)])["runs"][0]["policies"][0]
-        return {"entropy": [float("%.3g" % each) for each in learned["entropy"]], "saturated": learned["saturated"]}
-
     def place(self, how, graph, devices, seed):
         """The answer of `emplace place`; None if nothing fits."""
         command = ["place", str(graph), "-d", str(self.device_file(devices)), *how, "--seed", str(seed)]
@@ -293,10 +288,15 @@ class Bench:
         found = self.place(how, graph, devices, seed)
         return found and found["measured"]["step_time_s"]
 
-    def compare(self, graph, devices, methods, seed, executor="sim"):
+    def evaluated(self, graph, devices, placement):
+        """Step time of a placement file by our simulator."""
+        found = run_program(self.args.program, ["evaluate", str(graph), "-d", str(self.device_file(devices)), placement])
+        return found["step_time_s"]
+
+    def compare(self, graph, devices, methods, seed):
         """The table of `emplace compare` for a device file, and its core-seconds."""
         return run_measured(self.args.program, ["compare", str(graph), "-d", str(devices), "-m", ",".join(methods),
-                                                "--executor", executor, "--seed", str(seed)], allowed=(0, 3))
+                                                "--seed", str(seed)], allowed=(0, 3))
 
     def missing(self):
         """The runs of the selected stages that have no result yet. Each once."""

@@ -32,6 +32,11 @@ def family_values(plan, family, method, episodes):
                              "policy.entropy_over": round(updates * ENTROPY_SHARE)})
 
 
+def confidence(trained):
+    """Of a run's policy: the mean entropy per choice [nat] of each tenth of its updates, and whether it saturated."""
+    return {"entropy": [float("%.3g" % each) for each in trained["entropy"]], "saturated": trained["saturated"]}
+
+
 def executor_of(values):
     """The model that a config's steps are measured with."""
     return values.get("executor", {}).get("kind", "sim")
@@ -49,8 +54,9 @@ def family_runs(plan, family):
 
 
 class FamilyRun(Run):
-    """One policy learned on a family's training graphs, and its greedy pass over each test graph. The same policy before
-    its first update stands for the untrained one."""
+    """One policy learned on a family's training graphs, and its greedy pass over each test graph: by our simulator, which
+    stands for the paper's hardware, and the last placement by the simulator that it learned with, too. The same policy
+    before its first update stands for the untrained one."""
 
     def __init__(self, plan, family, method, episodes, seed):
         self.family, self.method, self.seed = family, method, seed
@@ -67,20 +73,21 @@ class FamilyRun(Run):
             batch = values["pipeline"]["batch_episodes"]
             values["run"]["episodes"] = max(2 * batch, math.ceil(values["run"]["episodes"] * share))
             trained, core_s = bench.run_config(values, pathlib.Path(scratch), self.seed)
-            learned = bench.confidence(os.path.join(scratch, "run"))
             values["run"]["episodes"], values["policy"]["learning_rate"] = batch, 1e-30
             _, more_s = bench.run_config(values, pathlib.Path(scratch), self.seed, "untrained")
-            passes = {policy: [self.greedy_pass(bench, os.path.join(scratch, policy), test)
-                               for test in sorted(folder.glob("test-*"))] for policy in ("run", "untrained")}
-        return {"zero_shot_s": [steps[-1] for steps in passes["run"]],
-                "best_on_pass_s": [min(filter(None, steps), default=None) for steps in passes["run"]],
-                "start_s": [steps[0] for steps in passes["run"]],
-                "untrained_s": [steps[-1] for steps in passes["untrained"]], **learned, "updates": trained["updates"],
-                "placements": trained["measurements"], "core_s": round(core_s + more_s, 1)}
+            greedy = lambda policy, executor: [self.greedy_pass(bench, os.path.join(scratch, policy), executor, test)
+                                               for test in sorted(folder.glob("test-*"))]
+            passes, before = greedy("run", "sim"), greedy("untrained", "sim")
+            by_training = greedy("run", executor_of(self.values))
+        return {"zero_shot_s": [steps[-1] for steps in passes],
+                "best_on_pass_s": [min(filter(None, steps), default=None) for steps in passes],
+                "start_s": [steps[0] for steps in passes], "untrained_s": [steps[-1] for steps in before],
+                "by_training_s": [steps[-1] for steps in by_training], **confidence(trained),
+                "updates": trained["updates"], "placements": trained["measurements"], "core_s": round(core_s + more_s, 1)}
 
-    def greedy_pass(self, bench, policy, test):
+    def greedy_pass(self, bench, policy, executor, test):
         """Step times from the start to the likeliest placement, None for what does not fit; of the RNN the last alone."""
-        how = ["--policy", policy, "--executor", executor_of(self.values), *([] if self.method == "rnn" else ["--pass"])]
+        how = ["--policy", policy, "--executor", executor, *([] if self.method == "rnn" else ["--pass"])]
         found = bench.place(how, test, self.devices, self.seed)
         return found.get("pass_s", [found["measured"]["step_time_s"]]) if found else [None]
 
@@ -90,7 +97,8 @@ class FamilyRun(Run):
 
 
 class OptimisedRun(Run):
-    """A policy learned on each test graph of a family by itself, by the family's config with fewer episodes."""
+    """A policy learned on each test graph of a family by itself, by the family's config with fewer episodes; its best
+    placement by our simulator."""
 
     def __init__(self, plan, family, method, episodes):
         self.family, self.seed, self.name = family, 1, "%s/optimised/%s" % (family["name"], method)
@@ -104,15 +112,16 @@ class OptimisedRun(Run):
             with tempfile.TemporaryDirectory(prefix="emplace-papers-") as scratch:
                 values = bench.with_inputs(self.values, self.devices, graph=str(test))
                 result, more_s = bench.run_config(values, pathlib.Path(scratch), self.seed)
-                found.append({"best_s": result and result["best_step_time_s"],
-                              **bench.confidence(os.path.join(scratch, "run"))})
                 core_s += more_s
+                best = result and bench.evaluated(test, self.devices, result["recommended"]["placement"])
+                found.append({"best_s": best, **(confidence(result) if result else {"entropy": [], "saturated": False})})
         return {**{key: [each[key] for each in found] for key in ("best_s", "entropy", "saturated")},
                 "core_s": round(core_s, 1)}
 
 
 class GainRun(Run):
-    """What each test graph can gain at all: one GPU, random placements, the best heuristic, and the bound."""
+    """What each test graph can gain at all: one GPU, random placements, the best heuristic, and the bound; and one GPU by
+    the simulator that the family's policies learn with."""
 
     def __init__(self, plan, family):
         self.family, self.seed, self.name = family, 1, "%s/gain" % family["name"]
@@ -123,11 +132,12 @@ class GainRun(Run):
     def execute(self, bench):
         found, core_s = [], 0
         for test in sorted(bench.graph_path(self.family["name"]).glob("test-*")):
-            table, more_s = bench.compare(test, bench.device_file(self.devices), HEURISTICS, self.seed,
-                                         self.executor)
+            table, more_s = bench.compare(test, bench.device_file(self.devices), HEURISTICS, self.seed)
+            alone = bench.place(["-m", "single-gpu", "--executor", self.executor], test, self.devices, self.seed)
             core_s += more_s
-            found.append({**{m["method"]: m["step_time_s"] for m in table["methods"]}, "bound": table["lower_bound_s"]})
-        return {"methods": {name: [each.get(name) for each in found] for name in [*HEURISTICS, "bound"]},
+            found.append({**{m["method"]: m["step_time_s"] for m in table["methods"]}, "bound": table["lower_bound_s"],
+                          "by-training": alone and alone["measured"]["step_time_s"]})
+        return {"methods": {name: [each.get(name) for each in found] for name in [*HEURISTICS, "bound", "by-training"]},
                 "core_s": round(core_s, 1)}
 
 
@@ -220,12 +230,14 @@ def policy_table(results):
                 worst = [max(a / b if a else math.inf for a, b in zip(row["zero_shot_s"], family.one_gpu)) for row in rows]
                 lines.append([
                     short(family.family), METHODS[method], "{:,}".format(episodes), len(rows), spread(of("zero_shot_s")),
-                    ratio(max(worst)), spread(of("best_on_pass_s")), spread(of("untrained_s")),
+                    ratio(max(worst)), spread(of("best_on_pass_s")),
+                    spread([over(row["by_training_s"], family.methods["by-training"]) for row in rows]),
+                    spread(of("untrained_s")),
                     ratio(optimised and over(optimised, family.one_gpu)),
                     spread([over(row["zero_shot_s"], optimised) for row in rows] if optimised else []),
                     entropies(rows), "%d of %d" % (sum(row["saturated"] for row in rows), len(rows))])
-    return markdown(["family", "policy", "episodes", "seeds", "zero-shot", "worst graph", "best on the pass", "untrained",
-                     "optimised", "zero-shot over optimised", "entropy, tenths 1, 5, 10", "saturated"], lines, left=2)
+    return markdown(["family", "policy", "episodes", "seeds", "zero-shot", "worst graph", "best on the pass",
+                     "by its simulator", "untrained", "optimised", "zero-shot over optimised", "entropy, tenths 1, 5, 10", "saturated"], lines, left=2)
 
 
 def entropies(rows):
