@@ -3,6 +3,7 @@ import abc
 import hashlib
 import json
 
+
 def row_key(row):
     return row["run"], row["seed"]
 
