@@ -25,8 +25,8 @@ Result<RecordedStart> open_start(Start start) {
 
 }  // namespace
 
-Result<record::LearningSummary> learning_of(const RecordedStart& start, const RunConfig& config) {
-  EMPLACE_TRY_ASSIGN(const auto samples, start.db->results().policy_samples());
+Result<record::LearningSummary> learning_of(const record::RunReader& db, const RunConfig& config) {
+  EMPLACE_TRY_ASSIGN(const auto samples, db.results().policy_samples());
   return record::summarise_learning(samples, saturation_cure(config));
 }
 

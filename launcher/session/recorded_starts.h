@@ -26,8 +26,8 @@ struct RecordedStarts {
   std::vector<RecordedStart> starts;
 };
 
-/// Returns how the policy of a start learned. Errors: those of reading its record.
-Result<record::LearningSummary> learning_of(const RecordedStart& start, const RunConfig& config);
+/// Returns how the policy learned by the record of a start. Errors: those of reading it.
+Result<record::LearningSummary> learning_of(const record::RunReader& db, const RunConfig& config);
 
 /// Opens the starts of a run without changing a file of it. Errors: kIo if there is no run or it cannot be
 /// read; kInvalid if it is damaged or newer than this program.

@@ -169,7 +169,7 @@ class Reader {
       }
     }
     for (const StartRecord& start : starts_) {
-      EMPLACE_TRY_ASSIGN(auto learning, learning_of(start, config_));
+      EMPLACE_TRY_ASSIGN(auto learning, learning_of(*start.db, config_));
       if (learning.updates > 0)
         data.policies.push_back({label_of(config_, start.start), std::move(learning)});
     }

@@ -98,7 +98,7 @@ Result<ListedRun> read_run(const std::filesystem::path& directory) {
     listed.wall_s = std::max(listed.wall_s, seconds_between(facts.started_wall_ns, last_ns));
     EMPLACE_TRY_ASSIGN(const bool all, used_up(start, run.config, last_ns));
     used &= all;
-    EMPLACE_TRY_ASSIGN(auto learning, learning_of(start, run.config));
+    EMPLACE_TRY_ASSIGN(auto learning, learning_of(*start.db, run.config));
     if (learning.updates > 0) listed.policies.push_back({start.start.name, std::move(learning)});
     for (ListedGraph& graph : listed.graphs)
       EMPLACE_TRY(add_best(graph, start, facts.started_wall_ns, listed.graphs.size() == 1, simulated));

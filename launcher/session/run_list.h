@@ -59,7 +59,7 @@ struct ListedRun {
   double wall_s = 0;  ///< From the start of the run to its last record [s]; 0: unknown.
   std::uint64_t measurements = 0;
   std::vector<ListedGraph> graphs;     ///< In config order; not empty if it is readable.
-  std::vector<ListedPolicy> policies;  ///< Of the starts that have updates.
+  std::vector<ListedPolicy> policies;  ///< One for each start that has updates.
   std::string config_toml;
 };
 

@@ -12,7 +12,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/inputs/inputs.h"
-#include "launcher/settings/placers.h"
+#include "launcher/session/recorded_starts.h"
 #include "record/run_reader.h"
 
 namespace emplace::launcher {
@@ -53,8 +53,7 @@ Result<Unit> summarise(Outcome& outcome, const RunConfig& config, const actors::
                      record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrInProgress));
   const auto counters = db->results().counters();
   const auto updates = db->log().updates();
-  EMPLACE_TRY_ASSIGN(const auto samples, db->results().policy_samples());
-  outcome.learning = record::summarise_learning(samples, saturation_cure(config));
+  EMPLACE_TRY_ASSIGN(outcome.learning, learning_of(*db, config));
   if (!counters || !updates) return Error{Errc::kIo, "run.db cannot be read"};
   outcome.counters = *counters;
   if (!updates->empty()) outcome.parameters_sha256 = updates->back().parameters_sha256;
