@@ -75,7 +75,7 @@ class FittedTables {
   /// Reads the text of a fitted.toml. @pre it is well-formed: the program contains it, and tests read it
   explicit FittedTables(std::string_view toml);
 
-  /// By kind and arithmetic.
+  /// All tables, ordered by kind and arithmetic.
   std::span<const FittedTable> all() const { return tables_; }
   /// Returns null if there is none.
   const FittedTable* find(std::string_view of, KernelKind kernel, Arithmetic arithmetic) const;
@@ -100,7 +100,7 @@ class FittedTables {
   }
 
   std::array<Axes, kNumTableAxes> axes_;
-  std::vector<FittedTable> tables_;  // By place_of().
+  std::vector<FittedTable> tables_;  // In the order of their place_of().
   std::array<std::uint32_t, kNumKernelKinds * kNumArithmetics + 1>
       begin_{};  // [place_of] The first table of a place.
   HeldOutError data_sheet_, version_1_;

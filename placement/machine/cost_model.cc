@@ -153,7 +153,7 @@ std::int64_t rounded(double x) {
 OpTime joined(const OpTime& a, const OpTime& b) {
   OpTime both{.us = a.us + b.us, .floor_us = a.floor_us + b.floor_us};
   both.trust.source = std::max(a.trust.source, b.trust.source);
-  // By the difference, so that equal errors keep their bits.
+  // A mean by time; adding the weighted difference leaves equal errors as they are, to the bit.
   const double share = both.us > 0 ? b.us / both.us : 0;
   both.trust.error = a.trust.error + share * (b.trust.error - a.trust.error);
   return both;

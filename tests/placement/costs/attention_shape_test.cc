@@ -42,7 +42,8 @@ TEST(AttentionShape, OneQueryDecodes) {
   EXPECT_EQ(kernel_of(torch_attention(16, 128, "{}")).kind, kEncoder);
 }
 
-/// Of 4 sequences, one query each in bf16 of 8 heads, which share 2 heads of 4,096 keys.
+/// A decoding step of 4 sequences: one bf16 query each with 8 heads, which share 2 heads of 4,096 keys of
+/// `cache`.
 KernelShape decoding(DType cache) {
   OpGraphBuilder builder;
   builder.set_name("decode");
