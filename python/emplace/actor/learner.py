@@ -80,6 +80,23 @@ class Learner(ABC):
         """Takes what parameters() and optimizer() returned in an earlier process."""
 
 
+def batch_of(replayed: UpdateReplayed, actions: bytes) -> list[Scored]:
+    """The episodes of a recorded update. A placement that was not drawn, a start or a self-critic's baseline, has
+    no advantage: each episode has one such, or none has.
+    """
+    advantages = replayed.advantages.astype(np.float64)
+    undrawn, odd = divmod(int(replayed.counts.sum()) - len(advantages), max(len(replayed.counts), 1))
+    if odd or undrawn not in (0, 1) or int(replayed.sizes.sum()) != len(actions):
+        raise EmplaceError(
+            f"update {replayed.update}", "is incomplete", "restart the run from a copy of its folder"
+        )
+    batch = []
+    for size, count in zip(map(int, replayed.sizes), map(int, replayed.counts - undrawn), strict=True):
+        batch.append(Scored(actions[:size], advantages[:count]))
+        actions, advantages = actions[size:], advantages[count:]
+    return batch
+
+
 @dataclass
 class _Pending:
     since: float
@@ -207,10 +224,7 @@ class LearnerActor(Actor):
             self._publish()
             self._log.start(replayed.unlearned_from)
             return
-        actions, advantages, batch = bytes(incoming.section(replayed.actions)), replayed.advantages, []
-        for size, count in zip(replayed.sizes, replayed.counts, strict=True):
-            batch.append(Scored(actions[: int(size)], advantages[: int(count)].astype(np.float64)))
-            actions, advantages = actions[int(size) :], advantages[int(count) :]
+        batch = batch_of(replayed, bytes(incoming.section(replayed.actions)))
         self._busy = True
 
         def again() -> bytes:

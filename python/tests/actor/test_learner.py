@@ -1,6 +1,6 @@
 """Goal: sampler and learner of a learned run may both come from outside; a killed learner continues with the
 same bits. Method: runs of the real program with its tracker, recorder and executors; one process is
-killed again and again.
+killed again and again. Recorded updates of two episodes, taken apart.
 """
 
 from __future__ import annotations
@@ -9,7 +9,13 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 from heads import config, head, python, wait_for
+
+from emplace.actor.learner import batch_of
+from emplace.errors import EmplaceError
+from emplace.wire.messages import UpdateReplayed
 
 POLICY = '[[node]]\nname = "policy"\nroles = ["sampler", "learner"]\nstart = "join"\n'
 PROGRAM = str(Path(__file__).parent / "learning_policy.py")
@@ -50,3 +56,32 @@ def test_every_episode_is_learned_from_once_though_the_learner_is_killed(tmp_pat
     taken = dict(rows(tmp_path, 'SELECT "update", sha256 FROM checkpoints'))
     made = dict(rows(tmp_path, 'SELECT "update", parameters_sha256 FROM updates'))
     assert 0 in taken and len(taken) >= 3 and all(made[update] == taken[update] for update in taken if update)
+
+
+def recorded(advantages: list[float]) -> UpdateReplayed:
+    return UpdateReplayed(
+        update=7,
+        episodes=np.array([1, 2], np.uint64),
+        sizes=np.array([2, 3], np.uint64),
+        counts=np.array([2, 3], np.uint32),
+        advantages=np.array(advantages, np.float32),
+    )
+
+
+@pytest.mark.parametrize(
+    ("advantages", "first", "second"),
+    [([1, 2, 3, 4, 5], [1, 2], [3, 4, 5]), ([1, 3, 4], [1], [3, 4])],
+    ids=["every placement was drawn", "one of each episode was not"],
+)
+def test_an_episode_of_a_recorded_update_has_its_own_advantages(
+    advantages: list[float], first: list[float], second: list[float]
+) -> None:
+    batch = batch_of(recorded(advantages), b"abcde")
+    found = [(scored.actions, scored.advantages.tolist()) for scored in batch]
+    assert found == [(b"ab", first), (b"cde", second)]
+
+
+@pytest.mark.parametrize("advantages", [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5, 6, 7]])
+def test_a_recorded_update_without_an_advantage_per_choice_is_refused(advantages: list[float]) -> None:
+    with pytest.raises(EmplaceError, match="update 7: is incomplete"):
+        batch_of(recorded(advantages), b"abcde")
