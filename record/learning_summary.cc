@@ -18,7 +18,7 @@ constexpr double kCertain = 0.01;
 
 bool SaturationWatch::add(const PolicySample& sample) {
   // A learner outside of the program that reports no gradient reports no learning rate either.
-  if (sample.gradient_norm != 0 || !(sample.learning_rate > 0)) {
+  if (!(sample.gradient_norm < kGradient) || !(sample.learning_rate > 0)) {
     length_ = 0;
     return false;
   }
@@ -65,7 +65,7 @@ std::string saturation_text(const Saturation& saturation, std::uint64_t updates,
       saturation.last < updates ? "it learned nothing in them"
       : certain                 ? "it learns nothing more"
                                 : "its logits are at their bound or all its placements have the same reward";
-  return fmt::format("{}: the gradient was exactly 0 in updates {} to {}{}, so {}; {}", what,
+  return fmt::format("{}: the gradient was below 1e-10 in updates {} to {}{}, so {}; {}", what,
                      thousands(saturation.first), thousands(saturation.last), why, so, cure);
 }
 

@@ -18,7 +18,7 @@ struct PolicySample {
   double learning_rate = 0;
 };
 
-/// Updates in sequence whose gradient was exactly 0.
+/// Updates in sequence whose gradient was practically 0.
 struct Saturation {
   std::uint64_t first = 0, last = 0;  ///< Numbers of these updates.
   double entropy = 0;                 ///< Entropy in the last of them, mean per choice [nat].
@@ -27,12 +27,15 @@ struct Saturation {
 /// Looks for a policy that no longer learns. Pure; one thread.
 class SaturationWatch {
  public:
-  /// In this number of updates in sequence, a gradient of exactly 0 is no accident.
+  /// In this number of updates in sequence, a gradient of practically 0 is no accident.
   static constexpr std::uint64_t kUpdates = 50;
+  /// Below this norm a gradient is practically 0: Adam, whose epsilon is 1e-8, then moves no parameter by more than a
+  /// hundredth of the learning rate.
+  static constexpr double kGradient = 1e-10;
 
   /// Takes the next update. Returns true for the one with which the policy first counts as saturated.
   bool add(const PolicySample& sample);
-  /// The first sequence of at least kUpdates; it grows until a gradient is not 0.
+  /// The first sequence of at least kUpdates; it grows until a gradient is larger.
   const std::optional<Saturation>& found() const { return found_; }
 
  private:

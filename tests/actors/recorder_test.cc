@@ -296,7 +296,7 @@ TEST_F(RecorderTest, SaturatedPolicyIsAWarningAlsoOfTheNextIncarnation) {
   EXPECT_EQ(apply(3), "");
   for (int i = 0; i < 49; ++i) ASSERT_EQ(apply(0), "") << i;
   const std::string warning =
-      "the policy is saturated: the gradient was exactly 0 in updates 2 to 51, so it learns nothing more; "
+      "the policy is saturated: the gradient was below 1e-10 in updates 2 to 51, so it learns nothing more; "
       "lower policy.learning_rate";
   EXPECT_EQ(apply(0), warning);
   EXPECT_EQ(apply(0), warning) << "the same, so that the launcher shows it once";

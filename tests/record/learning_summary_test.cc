@@ -47,7 +47,7 @@ TEST(SaturationWatch, TakesFiftyUpdatesInSequence) {
 }
 
 TEST(SaturationWatch, StartsAgainAfterAnyOtherGradient) {
-  for (const double other : {1e-40, std::numeric_limits<double>::quiet_NaN()}) {
+  for (const double other : {1e-9, std::numeric_limits<double>::quiet_NaN()}) {
     Updates updates;
     updates.add(kWatched - 1, 0);
     updates.add(1, other);
@@ -66,6 +66,14 @@ TEST(SaturationWatch, ReportsOnceAndKeepsTheFirstSequence) {
   EXPECT_EQ(updates.add(200, 0), 0) << "once in a run";
   EXPECT_EQ(updates.found()->first, 1u);
   EXPECT_EQ(updates.found()->last, 70u) << "later ones are others";
+}
+
+// ColocRL's gradient, with its paper's settings, ends at 2.5e-29.
+TEST(SaturationWatch, TakesAVanishingGradientForNone) {
+  Updates updates;
+  EXPECT_EQ(updates.add(kWatched, 2.5e-29), 1);
+  Updates small;
+  EXPECT_EQ(small.add(500, 1e-10), 0) << "Adam still moves by a hundredth of its rate";
 }
 
 // A learner in Python may report nothing but its parameters.
@@ -110,11 +118,11 @@ TEST(LearningSummary, WarnsInOneLine) {
   updates.add(1'000, 3, 0.69);
   updates.add(kWatched, 0, 0);
   EXPECT_EQ(updates.summary().warning,
-            "the policy is saturated: the gradient was exactly 0 in updates 1,001 to 1,050, so it learns "
+            "the policy is saturated: the gradient was below 1e-10 in updates 1,001 to 1,050, so it learns "
             "nothing more; lower policy.learning_rate");
   updates.add(1, 3, 0.1);
   EXPECT_EQ(updates.summary().warning,
-            "the policy is saturated: the gradient was exactly 0 in updates 1,001 to 1,050, so it learned "
+            "the policy is saturated: the gradient was below 1e-10 in updates 1,001 to 1,050, so it learned "
             "nothing in them; lower policy.learning_rate");
 }
 
@@ -123,7 +131,7 @@ TEST(LearningSummary, DoesNotCallAnUncertainPolicySaturated) {
   updates.add(kWatched, 0, 0.6931);
   EXPECT_EQ(
       updates.summary().warning,
-      "the policy does not learn: the gradient was exactly 0 in updates 1 to 50 at an entropy of 0.69 nat "
+      "the policy does not learn: the gradient was below 1e-10 in updates 1 to 50 at an entropy of 0.69 nat "
       "per choice, so its logits are at their bound or all its placements have the same reward; lower "
       "policy.learning_rate");
 }

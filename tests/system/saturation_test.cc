@@ -26,7 +26,7 @@ const Words kSaturating{"policy.placeto.means=false", "policy.learning_rate=0.1"
                         "policy.learning_rate_end=0.1", "policy.entropy=0", "policy.entropy_end=0"};
 const Words kLearning{"policy.placeto.means=true", "policy.learning_rate=0.001", "policy.entropy=0.003",
                       "policy.entropy_end=0.003"};
-const std::string kWarning = "the policy is saturated: the gradient was exactly 0 in updates ";
+const std::string kWarning = "the policy is saturated: the gradient was below 1e-10 in updates ";
 const std::string kCure =
     "; set policy.placeto.means = true, set policy.placeto.logit_bound = 5, lower policy.learning_rate or "
     "raise "
@@ -121,7 +121,7 @@ TEST(Saturation, IsAWarningOfLearningFromALog) {
   ASSERT_EQ(learned.status, 0) << learned.err;
   EXPECT_EQ(occurrences(learned.err, "\n"), 1u) << learned.err;
   EXPECT_EQ(occurrences(learned.err, "warning: the policy "), 1u) << learned.err;
-  EXPECT_THAT(learned.err, HasSubstr(": the gradient was exactly 0 in updates "));
+  EXPECT_THAT(learned.err, HasSubstr(": the gradient was below 1e-10 in updates "));
   EXPECT_THAT(learned.err,
               HasSubstr("; raise policy.sequence.temperature, lower policy.learning_rate or raise "
                         "policy.entropy\n"));
