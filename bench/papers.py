@@ -5,9 +5,10 @@ usage: bench/papers.py run [options]     run what is missing, append each result
        bench/papers.py cost [options]    estimate what is missing; run nothing but short pilots
        bench/papers.py page              write docs/results/papers.md and its pictures from the results
 
-configs/papers/experiments.toml lists the rows. Stage A is every row with the paper's settings; stage B is the tuned
-preset and the other seeds of the rows of headline.toml. A run is named ROW/paper or ROW/tuned and has a seed; `--only`
-selects runs by a regular expression over "NAME/SEED".
+configs/papers/experiments.toml lists the rows. Stage A is every row with the paper's settings, and those of a table with
+departures for stability with these, too; stage B is the tuned preset and the other seeds of the rows of headline.toml. A
+run is named ROW/paper, ROW/stable or ROW/tuned and has a seed; `--only` selects runs by a regular expression over
+"NAME/SEED".
 
 Each result is one line of docs/results/papers.jsonl: step times [s], placements, processor time [s], commit. A result
 counts as long as the settings and the machine of its run are what they were (`setup`); otherwise it is run again. The
@@ -73,6 +74,7 @@ class Plan:
         table = tomllib.loads((papers / "experiments.toml").read_text())
         self.graphs, self.rows = table["graphs"], table["row"]
         self.families, self.orders = table.get("family", []), table.get("orders", [])
+        self.departures = table.get("stable", {})
         headline = tomllib.loads((papers / "headline.toml").read_text())
         self.seeds, self.headline_tables = headline["seeds"], headline["tables"]
         names = [row["name"] for row in self.rows]
@@ -83,8 +85,16 @@ class Plan:
         return row["table"] in self.headline_tables
 
     def config(self, row):
-        """The values of a row's config file, with the row's own keys."""
-        return set_keys(tomllib.loads((self.configs / "papers" / row["config"]).read_text()), row.get("set", {}))
+        """The values of a row's config file, with the departures that it names and its own keys."""
+        values = tomllib.loads((self.configs / "papers" / row["config"]).read_text())
+        if "stable" in row:
+            set_keys(values, self.departures[row["stable"]]["set"])
+        return set_keys(values, row.get("set", {}))
+
+    def stable(self, row):
+        """A row with its table's departures for stability, and the seeds of these; None for a table without any."""
+        known = self.departures.get(row["table"])
+        return known and {**row, "stable": row["table"], "seeds": known["seeds"]}
 
     def graph(self, row):
         """The name of a row's graph: a key of [graphs]."""
@@ -106,6 +116,9 @@ class Plan:
             for row in self.rows:
                 for seed in row.get("seeds", [1]):
                     yield LearnedRun(self, row, "paper", seed)
+            for row in filter(None, map(self.stable, self.rows)):
+                for seed in row["seeds"]:
+                    yield LearnedRun(self, row, "stable", seed)
             for family in self.families:
                 yield from family_runs(self, family)
             for row in self.orders:
@@ -122,13 +135,13 @@ class Plan:
 
 
 class LearnedRun(Run):
-    """`emplace run` of a row with the paper's preset or the tuned one."""
+    """`emplace run` of a row with the paper's settings (`stable`: with the departures, too) or the tuned preset."""
 
     def __init__(self, plan, row, preset, seed, seeds=None):
         self.row, self.preset, self.seed, self.name = row, preset, seed, row["name"] + "/" + preset
         self.graph, self.devices = plan.graph(row), plan.devices(row)
         self.seeds = seeds or len(row.get("seeds", [1]))
-        self.values = plan.config(row) if preset == "paper" else self.tuned_values(plan.config(row), row)
+        self.values = self.tuned_values(plan.config(row), row) if preset == "tuned" else plan.config(row)
         for section, key in (("run", "seed"), ("input", "graph"), ("input", "devices")):
             self.values[section].pop(key, None)
         self.setup = digest([self.values, plan.graphs[self.graph], plan.machine(self.devices)])
@@ -228,7 +241,7 @@ class Baselines(Run):
             methods = {m["method"]: m["step_time_s"] for m in found["methods"]}
             if not any(each["name"].startswith("cpu") for each in bench.plan.machine(self.devices)["device"]):
                 with_cpu = pathlib.Path(scratch) / "devices.toml"
-                with_cpu.write_text(devices.read_text() + '\n[[device]]\nname = "cpu:0"\nprofile = "haswell18"\n')
+                with_cpu.write_text(devices.read_text() + '\n[[device]]\nname = "cpu:0"\nprofile = "haswell18-calibrated"\n')
                 alone, more_s = bench.compare(graph, with_cpu, ["single-cpu"], self.seed)
                 methods["single-cpu"], core_s = alone["methods"][0]["step_time_s"], core_s + more_s
         return {"bound_s": found["lower_bound_s"], "core_s": round(core_s, 2), "methods": methods}

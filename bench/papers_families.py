@@ -24,10 +24,12 @@ def family_values(plan, family, method, episodes):
     episodes, on the same graphs and groups."""
     values = plan.config(family)
     if method == "rnn":
-        rnn = plan.config({"config": "placeto/rnn.toml", "set": family.get("rnn", {})})
+        rnn = plan.config({"config": "placeto/rnn.toml"})
         same = {key: values[key] for key in ("input", "executor") if key in values}
+        updates = episodes // rnn["policy"]["placements"]
         return set_keys({**rnn, **same, "run": values["run"]}, {
-            "run.episodes": episodes // rnn["policy"]["placements"], "policy.groups": values["policy"]["groups"]})
+            "run.episodes": updates, "policy.groups": values["policy"]["groups"],
+            "policy.entropy_over": round(updates * ENTROPY_SHARE)})
     updates = episodes // values["pipeline"]["batch_episodes"]
     return set_keys(values, {"policy.method": method, "run.episodes": episodes, "policy.linear_over": updates,
                              "policy.entropy_over": round(updates * ENTROPY_SHARE)})
@@ -36,6 +38,11 @@ def family_values(plan, family, method, episodes):
 def confidence(trained):
     """Of a run's policy: the mean entropy per choice [nat] of each tenth of its updates, and whether it saturated."""
     return {"entropy": [float("%.3g" % each) for each in trained["entropy"]], "saturated": trained["saturated"]}
+
+
+def graphs_of(family):
+    """The name of the family's folder of graphs."""
+    return family.get("graphs", family["name"])
 
 
 def executor_of(values):
@@ -50,7 +57,7 @@ def family_runs(plan, family):
         for seed in length["seeds"]:
             for method in family["methods"]:
                 yield FamilyRun(plan, family, method, length["episodes"], seed)
-    for method, episodes in family["optimised"].items():
+    for method, episodes in family.get("optimised", {}).items():
         yield OptimisedRun(plan, family, method, episodes)
 
 
@@ -65,10 +72,10 @@ class FamilyRun(Run):
         self.seeds = len(next(each["seeds"] for each in family["lengths"] if each["episodes"] == episodes))
         self.values = family_values(plan, family, method, episodes)
         self.devices = pathlib.Path(self.values["input"]["devices"]).stem
-        self.setup = digest([self.values, plan.graphs[family["name"]], plan.machine(self.devices)])
+        self.setup = digest([self.values, plan.graphs[graphs_of(family)], plan.machine(self.devices)])
 
     def execute(self, bench, share=1.0):
-        folder = bench.graph_path(self.family["name"])
+        folder = bench.graph_path(graphs_of(self.family))
         with tempfile.TemporaryDirectory(prefix="emplace-papers-") as scratch:
             values = bench.with_inputs(self.values, self.devices, graphs=[str(folder / "train-*")])
             batch = values["pipeline"]["batch_episodes"]
@@ -105,11 +112,11 @@ class OptimisedRun(Run):
         self.family, self.seed, self.name = family, 1, "%s/optimised/%s" % (family["name"], method)
         self.values = family_values(plan, family, method, episodes)
         self.devices = pathlib.Path(self.values["input"]["devices"]).stem
-        self.setup = digest([self.values, plan.graphs[family["name"]], plan.machine(self.devices)])
+        self.setup = digest([self.values, plan.graphs[graphs_of(family)], plan.machine(self.devices)])
 
     def execute(self, bench):
         found, core_s = [], 0
-        for test in sorted(bench.graph_path(self.family["name"]).glob("test-*")):
+        for test in sorted(bench.graph_path(graphs_of(self.family)).glob("test-*")):
             with tempfile.TemporaryDirectory(prefix="emplace-papers-") as scratch:
                 values = bench.with_inputs(self.values, self.devices, graph=str(test))
                 result, more_s = bench.run_config(values, pathlib.Path(scratch), self.seed)
@@ -128,11 +135,11 @@ class GainRun(Run):
         self.family, self.seed, self.name = family, 1, "%s/gain" % family["name"]
         values = plan.config(family)
         self.devices, self.executor = pathlib.Path(values["input"]["devices"]).stem, executor_of(values)
-        self.setup = digest([plan.graphs[family["name"]], plan.machine(self.devices), self.executor, HEURISTICS])
+        self.setup = digest([plan.graphs[graphs_of(family)], plan.machine(self.devices), self.executor, HEURISTICS])
 
     def execute(self, bench):
         found, core_s = [], 0
-        for test in sorted(bench.graph_path(self.family["name"]).glob("test-*")):
+        for test in sorted(bench.graph_path(graphs_of(self.family)).glob("test-*")):
             table, more_s = bench.compare(test, bench.device_file(self.devices), HEURISTICS, self.seed)
             alone = bench.place(["-m", "single-gpu", "--executor", self.executor], test, self.devices, self.seed)
             core_s += more_s
@@ -146,7 +153,7 @@ class GainRun(Run):
 
 
 def short(family):
-    return family["name"].removeprefix("family-")
+    return family.get("words", family["name"].removeprefix("family-"))
 
 
 def over(times, base):
@@ -203,13 +210,18 @@ class Family:
 
 
 def families_of(results):
+    """Families with results of what they can gain. Those that borrow their graphs from another one are not `own`."""
     return [family for family in (Family(results, each) for each in results.plan.families) if family.one_gpu]
+
+
+def own(families):
+    return [family for family in families if "graphs" not in family.family]
 
 
 def gain_table(results):
     """What the unseen graphs can gain at all."""
     lines = []
-    for family in families_of(results):
+    for family in own(families_of(results)):
         starts = [over(row["start_s"], family.one_gpu) for episodes in family.lengths()[:1]
                   for row in family.trained(episodes, "placeto")]
         lines.append([short(family.family), "%.0f" % (1e3 * mean(family.one_gpu)), spread(starts),

@@ -20,6 +20,8 @@ PAPERS = {
 SIMPLE = {"single-cpu": "1 CPU", "single-gpu": "1 GPU", "scotch": "Scotch", "mincut": "MinCut", "metis": "Metis",
           "expert": "expert"}
 TOWERS = {"towers-sync": "synchronous towers"}
+#: How a row is run: its words in the tables' heads.
+PRESETS = {"paper": "paper's settings", "stable": "departures for stability", "tuned": "tuned"}
 WIDTH = 118  # Letters of a line of the page.
 WITHIN = 0.10  # A reduction is met if it is at most this far below the paper's.
 TWO_THIRDS = 2 / 3 - 1e-9
@@ -110,7 +112,7 @@ class Headline:
     def __init__(self, results, row):
         self.row, self.paper = row, row.get("paper", {})
         self.baselines = results.baselines(row)
-        self.of = {preset: results.seeds("%s/%s" % (row["name"], preset)) for preset in ("paper", "tuned")}
+        self.of = {preset: results.seeds("%s/%s" % (row["name"], preset)) for preset in PRESETS}
         self.goal = paper_reduction(self.paper)
 
     def times(self, preset):
@@ -123,6 +125,10 @@ class Headline:
     def reduction_over(self, baseline, preset):
         step_time = median(self.times(preset))
         return 1 - step_time / baseline()[1] if step_time and self.baselines else None
+
+    def papers(self):
+        """The preset that stands for the paper's settings: with the departures for stability where it was run so."""
+        return "stable" if self.of["stable"] else "paper"
 
     def met(self, preset):
         """None where there is nothing to compare."""
@@ -230,23 +236,24 @@ def reductions(headlines):
     for h in headlines:
         if h.goal is None or not h.baselines:
             continue
-        lines.append([paper_of(h), named(h.row), percent(h.goal), percent(h.reduction("paper")),
-                      verdict(h.met("paper")), percent(h.reduction("tuned")), verdict(h.met("tuned")),
-                      percent(h.best_possible()), percent(h.reduction_over(h.best_of_all, "paper")),
+        lines.append([paper_of(h), named(h.row), percent(h.goal),
+                      *itertools.chain(*((percent(h.reduction(preset)), verdict(h.met(preset))) for preset in PRESETS)),
+                      percent(h.best_possible()), percent(h.reduction_over(h.best_of_all, h.papers())),
                       percent(h.reduction_over(h.best_of_all, "tuned"))])
-        whys = [(words, h.reason(preset)) for preset, words in (("paper", "paper's settings"), ("tuned", "tuned"))
-                if h.met(preset) is False]
+        whys = [(words, h.reason(preset)) for preset, words in PRESETS.items() if h.met(preset) is False]
         if h.row.get("reason"):
             whys.insert(0, ("not comparable", h.row["reason"]))
         if whys:
             why = "- %s, %s. %s." % (paper_of(h), named(h.row), ". ".join("%s: %s" % (words.capitalize(), each)
                                                                          for words, each in whys))
             reasons.append(textwrap.fill(why, WIDTH, subsequent_indent="  "))
-    text = table(["paper", "row", "paper", "ours, paper's settings", "", "ours, tuned", "", "at the bound",
-                  "paper's settings, over all", "tuned, over all"], lines)
+    text = table(["paper", "row", "paper", *itertools.chain(*(("ours, " + words, "") for words in PRESETS.values())),
+                  "at the bound", "paper's settings or departures, over all", "tuned, over all"], lines)
     counts = ""
-    for preset, words in (("paper", "the paper's settings"), ("tuned", "the tuned preset")):
-        judged = [(paper_of(h), h.met(preset)) for h in headlines if h.met(preset) is not None]
+    for preset_of, words in ((lambda h: "paper", "the paper's settings"),
+                             (Headline.papers, "the paper's settings, or the departures where there are any"),
+                             (lambda h: "tuned", "the tuned preset")):
+        judged = [(paper_of(h), h.met(preset_of(h))) for h in headlines if h.met(preset_of(h)) is not None]
         if not judged:
             continue
         met = {paper: [m for of, m in judged if of == paper] for paper in dict.fromkeys(of for of, _ in judged)}
@@ -258,6 +265,26 @@ def reductions(headlines):
                                 subsequent_indent="  ") + "\n"
     why = "\n".join(reasons) or "- None does."
     return "%s\n%s\nWhy rows miss:\n\n%s\n" % (text, counts, why)
+
+
+def final_policies(results, headlines):
+    """The confidence of the last policies of the headline rows, of the runs whose entropy is known."""
+    lines = []
+    for h in headlines:
+        cells = []
+        for preset in PRESETS:
+            known = [r for r in h.of[preset] if r.get("entropy")]
+            cells += [entropy_of(results, "%s/%s" % (h.row["name"], preset)),
+                      "%d of %d" % (sum(r["saturated"] for r in known), len(known)) if known else "–"]
+        if any(cell != "–" for cell in cells):
+            lines.append([paper_of(h), named(h.row), *cells])
+    return table(["paper", "row", *itertools.chain(*((words, "saturated") for words in PRESETS.values()))], lines, left=2)
+
+
+def departures(plan):
+    """The departures for stability, in words, a line for each table."""
+    return "\n".join(textwrap.fill("  - %s: %s." % (PAPERS[name].split(" 20")[0], known["words"]), WIDTH,
+                                   subsequent_indent="    ") for name, known in plan.departures.items())
 
 
 def paper_of(headline):
@@ -306,9 +333,9 @@ def cell_of(results, name):
 
 
 def plain_table(results, name, label, more=(), over=None, tuned=False):
-    """Step times of a table's rows, with columns of the paper's words. `over` = (words, folders): also the reduction of
-    a folder's row of the same model and machine over this one, the paper's if it has numbers, and ours; one folder for
-    each preset."""
+    """Step times of a table's rows, with columns of the paper's words. `over` = (words, folder, presets): also the reduction
+    of the folder's row of the same model and machine over this one, the paper's if it has numbers, and ours; a preset of
+    the folder for each of this table."""
     presets = ["paper"] + ["tuned"] * tuned
     lines, theirs_known = [], any("reduction" in row["paper"] for row in rows_of(results, name))
     for row in rows_of(results, name):
@@ -317,8 +344,8 @@ def plain_table(results, name, label, more=(), over=None, tuned=False):
         line += [cell_of(results, "%s/%s" % (row["name"], preset)) for preset in presets]
         if over:
             line += [percent(row["paper"].get("reduction"))] if theirs_known else []
-            for preset, folder in zip(presets, over[1]):
-                mine = median([r["best_s"] for r in counterpart(results, row, folder, preset).values()])
+            for preset, whole in zip(presets, over[2]):
+                mine = median([r["best_s"] for r in counterpart(results, row, over[1], whole).values()])
                 other = median([r["best_s"] for r in results.seeds("%s/%s" % (row["name"], preset))])
                 line.append(percent(1 - mine / other if mine and other else None))
         lines.append(line)
@@ -341,14 +368,13 @@ def hierarchical_table(results):
     lines = []
     for row in rows_of(results, "hierarchical-1"):
         place = row["name"].split("/")[1:]
-        settings = [row["name"] + "/paper"] + ["/".join([folder, *place, "paper"])
-                                               for folder in ("hierarchical-tensorflow", "hierarchical-stable")]
+        settings = [row["name"] + "/paper", "/".join(["hierarchical-tensorflow", *place, "paper"]), row["name"] + "/stable"]
         others = ["/".join([folder, *place, "paper"]) for folder in ("random-grouping", "simple-planner")]
         cell = lambda run: cell_of(results, run) + " (1)" * (len(results.seeds(run)) == 1)
         lines.append([row["model"], gpus(row), seconds(row["paper"].get("method")),
                       *itertools.chain(*((cell(run), entropy_of(results, run)) for run in settings)),
                       *map(cell, others)])
-    return table(["model", "GPUs", "paper", "paper's settings", "entropy", "TensorFlow's code", "entropy", "rate 0.001, means",
+    return table(["model", "GPUs", "paper", "paper's settings", "entropy", "TensorFlow's code", "entropy", "departures",
                   "entropy", "random grouping", "Simple Planner"], lines)
 
 
@@ -359,11 +385,12 @@ def placements_to(result, goal_s):
     return max(at - first, 0)
 
 
-def rows_claim(results, text, paper, name, folder, preset="paper", why=""):
-    """The claim that a folder's rows are faster than those of a table with the same model and machine."""
+def rows_claim(results, text, paper, name, folder, preset="paper", whole=None, why=""):
+    """The claim that a folder's rows, as `whole` (by default `preset`), are faster than those of a table with the same model
+    and machine, as `preset`."""
     pairs = Pairs()
     for row in rows_of(results, name):
-        others = counterpart(results, row, folder, preset)
+        others = counterpart(results, row, folder, whole or preset)
         for result in results.seeds("%s/%s" % (row["name"], preset)):
             if result["seed"] in others:
                 pairs.add(row["name"], result["seed"], others[result["seed"]]["best_s"], result["best_s"])
@@ -406,11 +433,11 @@ def orders_claims(results):
 
 
 def headline_claims(headlines):
-    """For each paper, how many reductions of its main table are met with its settings."""
+    """For each paper, how many reductions of its main table are met with its settings and the departures for stability."""
     claims = []
     for paper in dict.fromkeys(paper_of(h) for h in headlines):
-        judged = [h for h in headlines if paper_of(h) == paper and h.met("paper") is not None]
-        met, beyond = sum(h.met("paper") for h in judged), \
+        judged = [h for h in headlines if paper_of(h) == paper and h.met(h.papers()) is not None]
+        met, beyond = sum(h.met(h.papers()) for h in judged), \
             sum(h.baselines is not None and h.best_possible() < h.goal - WITHIN for h in judged)
         if judged:
             claims.append(Claim("%s reduces step times as in its main table" % paper, "%d rows" % len(judged),
@@ -425,8 +452,9 @@ def claims(results, headlines):
     return claims_table([
         *headline_claims(headlines),
         rows_claim(results, "the Hierarchical Planner is faster than the Simple Planner", "all but Inception-V3",
-                   "simple-planner", "hierarchical-stable"),
-        rows_claim(results, "learned groups are faster than random ones", "0 to 63 %", "hierarchical-2", "hierarchical-stable"),
+                   "simple-planner", "hierarchical", whole="stable"),
+        rows_claim(results, "learned groups are faster than random ones", "0 to 63 %", "hierarchical-2", "hierarchical",
+                   whole="stable"),
         rows_claim(results, "the same, both tuned", "", "hierarchical-2", "hierarchical", "tuned"),
         rows_claim(results, "Spotlight is faster than REINFORCE", "23.6 to 39.1 %", "spotlight-reinforce", "spotlight",
                    why="same groups and network"),
@@ -456,7 +484,7 @@ def orders_table(results):
 
 def order_of_groups(results):
     """The spread of the Hierarchical Planner's step times over orders of the groups."""
-    times = [r["best_s"] for name in ("hierarchical-stable/nmt-4layer/4gpu/paper", "order/nmt-4layer/4gpu/paper")
+    times = [r["best_s"] for name in ("hierarchical/nmt-4layer/4gpu/stable", "order/nmt-4layer/4gpu/paper")
              for r in results.seeds(name) if r["best_s"]]
     if len(times) < 2:
         return ""
@@ -566,14 +594,17 @@ core-hours{long}.
 {textwrap.fill("Commits of the results (+: with uncommitted changes): %s." % ", ".join(commits), WIDTH)}
 
 - **Paper's settings**: the config in `configs/papers`; the table at the end has its length beside the paper's.
-  **Tuned**: `policy.preset = "tuned"`, 4,000 placements (Placeto 12,288), from scratch. Neither starts at a heuristic;
-  Placeto's episodes with the paper's settings start with all ops on one GPU, those on families at a random placement of
-  their graph, as in the authors' code.
+  Placeto's depart from the authors' where these saturate the policy ([set-up](#set-up)). **Departures for stability** are
+  the paper's settings with the least that keeps a policy from saturating:
+{departures(results.plan)}
+- **Tuned**: `policy.preset = "tuned"`, 4,000 placements (Placeto 12,288), from scratch.
+- None of them starts at a heuristic; Placeto's episodes with the paper's settings start at a random placement of their
+  graph, as in the authors' code.
 - Step times [s] are simulated. The graphs have TensorFlow's granularity ([Models](../guide/models.md)), the profiles of
   ColocRL's, the Hierarchical Planner's and Spotlight's machines are calibrated to the papers' step times
   (`docs/reference/machines.md`). Placeto's paper does not name its GPUs, its data set does: K80s of an EC2
-  p2.8xlarge. The families have those (calibrated), the single graphs P100s (not calibrated); both have 8 GB, as in the
-  authors' settings. RNNLM has GPUs of 16 GB, because it does not fit in 12 GB here.
+  p2.8xlarge, here calibrated, with 8 GB as in the authors' settings and without a CPU. RNNLM has GPUs of 16 GB, because it
+  does not fit in 12 GB here.
 - –: nothing fits, or no number. Several seeds: median (range; number of runs).
 - A baseline of ours is the best of many variants (`docs/reference/heuristics.md`), so it is stronger than the paper's
   of the same name.
@@ -596,6 +627,12 @@ which its paper counts, has a placement for each of its 129 groups (NMT 161) her
 
 {effort(headlines)}
 {image("learning")}
+## Final policies
+Entropy of a choice of a device [nat], in the first and in the last tenth of the updates (range of the seeds): ln n if n
+devices are equally likely, 0 if the choice is certain. Saturated: a gradient below 1e-10 in 50 updates in sequence. Runs of
+older commits have no entropy; –: none is known.
+
+{final_policies(results, headlines)}
 ## Step times [s]
 
 {mains}{image("spotlight")}
@@ -619,9 +656,8 @@ The paper trains to the end; ours are step times times steps.
   noise of half the logits' root mean square for 751 updates, which log p includes, a rate of 0.1 that falls by 5 %
   every 50 updates after 400, and only valid placements after 1,000. After 500 updates groups keep the last drawn
   devices; groupings are drawn to the end.
-- **Rate 0.001, means**: the paper's settings with that rate and with means as inputs of the groups. So is all that
-  follows, but random grouping, which has the rate alone, and tuned rows. No gradient is 0 for long, but a policy can end
-  nearly certain all the same, as RNNLM's does.
+- **Departures**: as above. So is all that follows, but random grouping, which has the rate alone, and tuned rows. No
+  gradient is 0 for long, but a policy can end nearly certain all the same, as RNNLM's does.
 
 TensorFlow's gradient is not imitated: `process_reward` computes it in a session call of its own, without inputs, which
 draws new groups and devices and gives the Placer zeros for the groups. So the reward weighs log p of a sample that was
@@ -638,12 +674,12 @@ GPUs, 1.61 on 4, 2.20 on 8. It includes the noise of TensorFlow's settings.
 ### Random grouping under the learned Placer, ten runs (table 2)
 
 {plain_table(results, "hierarchical-2", "model", ("best", "median", "worst"),
-             ("learned groups over random", ["hierarchical-stable", "hierarchical"]), True)}
+             ("learned groups over random", "hierarchical", ["stable", "tuned"]), True)}
 ### Simple Planner
 Paper: in words, against the Hierarchical Planner.
 
 {plain_table(results, "simple-planner", "model", ("claim",),
-             ("Hierarchical Planner over it", ["hierarchical-stable"]))}
+             ("Hierarchical Planner over it", "hierarchical", ["stable"]))}
 ### Ten orders of the groups
 Each seed has an order of its own; these are 5 more seeds of NMT with 4 layers.
 
@@ -663,7 +699,7 @@ The paper found 256 best of 64 to 1,024 and gives no numbers. 256 is the row wit
 The paper's rule is a mean over the groups (5.2); so is this one, with Spotlight's rate.
 
 {plain_table(results, "spotlight-reinforce", "model", ("method", "claim"),
-             ("Spotlight over it", ["spotlight", "spotlight"]), True)}
+             ("Spotlight over it", "spotlight", ["paper", "tuned"]), True)}
 ### Placements until one is faster than one GPU (5.3)
 The paper draws 40 placements a minute.
 
@@ -679,17 +715,21 @@ The paper refers to an appendix that our text of it lacks. The ranges overlap, s
 {plain_table(results, "placeto-reward", "reward")}
 ### Unseen graphs of a family (4.2, figure 5) and ablations (4.3)
 Two K80s (`nmt`: four) without a CPU. Every episode starts at one fixed random placement of its graph, as in the authors'
-code; all policies of a family learn from the same graphs, groups, and numbers of episodes. They learn with Placeto's
-simulator, and our simulator stands for the paper's hardware. Numbers are geometric means over the 8 test graphs relative to
+code; all policies of a family learn from the same graphs, groups, and numbers of episodes, with the same bonus. Numbers are geometric means over the 8 test graphs relative to
 all ops on one GPU, then means over the seeds (lowest to highest).
 
 What the graphs can gain at all:
 
 {gain_table(results)}
+The authors trained in a simulator that was close to their hardware. Here our simulator stands for the hardware, and
+Placeto's differs from it: a device there sends one transfer at a time, so that a random placement of `nmt` takes 0.94 of
+one GPU's time there and 0.59 here. So policies learn with the simulator that judges them, but for the rows "Placeto's
+simulator".
+
 Zero-shot is the **last** placement of one greedy pass from the graph's fixed random start, measured once; "best on the
 pass" is the authors' measure, "by its simulator" the last placement by the simulator that the policy learned with.
 Untrained is the policy before its first update, by the same measure as zero-shot. Optimised is the best placement of a
-policy learned on the test graph alone (one seed). A policy is saturated if its gradient was exactly 0 for 50 updates in
+policy learned on the test graph alone (one seed). A policy is saturated if its gradient was below 1e-10 in 50 updates in
 sequence.
 
 {policy_table(results)}

@@ -3,7 +3,7 @@ import itertools
 
 import papers_page
 from papers_claims import Pairs
-from papers_families import families_of, short
+from papers_families import families_of, own, short
 from tables import Failed
 
 #: Name of a picture: its title.
@@ -60,11 +60,11 @@ def ablations(results):
     """For each ablation: its words, and ratios of its step times to those of the whole method, one for each pair of the
     same row or test graph, and seed."""
     found = {}
-    for words, table, folder in (("Simple Planner", "simple-planner", "hierarchical-stable"),
-                                 ("random grouping", "hierarchical-2", "hierarchical-stable"),
-                                 ("REINFORCE", "spotlight-reinforce", "spotlight")):
+    for words, table, folder, preset in (("Simple Planner", "simple-planner", "hierarchical", "stable"),
+                                         ("random grouping", "hierarchical-2", "hierarchical", "stable"),
+                                         ("REINFORCE", "spotlight-reinforce", "spotlight", "paper")):
         for row in papers_page.rows_of(results, table):
-            whole = papers_page.counterpart(results, row, folder)
+            whole = papers_page.counterpart(results, row, folder, preset)
             found.setdefault(words, []).extend(
                 r["best_s"] / whole[r["seed"]]["best_s"] for r in results.seeds(row["name"] + "/paper")
                 if r["seed"] in whole and r["best_s"] and whole[r["seed"]]["best_s"])
@@ -136,7 +136,7 @@ def draw_spotlight(pyplot, results):
 
 def draw_families(pyplot, results):
     """A panel per family: distribution over its test graphs of the step time over one GPU's."""
-    families = families_of(results)
+    families = own(families_of(results))
     figure, axes = pyplot.subplots(1, len(families), figsize=(10, 3.4), squeeze=False)
     for axis, family in zip(axes.flat, families):
         episodes = family.lengths()[0]

@@ -21,6 +21,10 @@ import papers_page  # noqa: E402
 PLAN = """
 [graphs]
 cnn = "cifar10-cnn --training"
+[stable.hierarchical-1]
+words = "fewer groups"
+set = { "policy.groups" = 4 }
+seeds = [1]
 [[row]]
 name = "small/cnn/2gpu"
 table = "hierarchical-1"
@@ -35,6 +39,7 @@ table = "simple-planner"
 model = "CNN"
 config = "small.toml"
 set = { "policy.method" = "simple-planner" }
+stable = "hierarchical-1"
 seeds = [1, 2]
 paper = { claim = "nothing valid" }
 """
@@ -114,7 +119,9 @@ class PapersDriver(unittest.TestCase):
     def test_runs_what_is_missing_once(self):
         self.drive("run", "--stage", "A")
         self.assertEqual(self.names(), ["baselines/cnn/two/1", "simple-planner/cnn/2gpu/paper/1",
-                                        "simple-planner/cnn/2gpu/paper/2", "small/cnn/2gpu/paper/1"])
+                                        "simple-planner/cnn/2gpu/paper/2", "small/cnn/2gpu/paper/1",
+                                        "small/cnn/2gpu/stable/1"])
+        self.assertNotEqual(self.rows()[1]["setup"], self.rows()[-1]["setup"], "four groups are another setting")
         for row in self.rows()[1:]:
             self.assertEqual((row["updates"], row["placements"]), (10, 40))
             self.assertEqual(row["best_s"], row["bests"][-1][2])
@@ -125,17 +132,20 @@ class PapersDriver(unittest.TestCase):
         self.assertEqual(self.drive("run", "--stage", "A").stderr, "")
         self.drive("run")
         self.assertIn("small/cnn/2gpu/tuned/2", self.names())
-        self.assertEqual(len(self.rows()), 4 + 3)
+        self.assertEqual(len(self.rows()), 5 + 3)
 
     def test_a_changed_config_is_run_again(self):
-        only = ("--only", "^small/.*paper/1$")
+        only = ("--only", "^small/.*(paper|stable)/1$")
         self.drive("run", *only)
         (self.at / "papers/small.toml").write_text(CONFIG + "\n# Not a setting\n")
         self.assertEqual(self.drive("run", *only).stderr, "")
         (self.at / "papers/small.toml").write_text(CONFIG.replace("episodes = 10", "episodes = 12"))
         self.assertIn("its setup is not today's", self.drive("page").stderr)
         self.drive("run", *only)
-        self.assertEqual([row["updates"] for row in self.rows()], [10, 12])
+        self.assertEqual([row["updates"] for row in self.rows()], [10, 10, 12, 12])
+        (self.at / "papers/experiments.toml").write_text(PLAN.replace('"policy.groups" = 4', '"policy.groups" = 5'))
+        self.drive("run", *only)
+        self.assertEqual([row["run"] for row in self.rows()[4:]], ["small/cnn/2gpu/stable"], "its departures changed")
 
     def test_results_without_entropy_are_run_again_on_request(self):
         only = ("--only", "^small/.*paper/1$")
@@ -164,6 +174,8 @@ class PapersDriver(unittest.TestCase):
         self.drive("page")
         page = " ".join((self.at / "page.md").read_text().split())
         self.assertIn("With the paper's settings: 0 of 1 rows met", page)
+        self.assertIn("With the paper's settings, or the departures where there are any: 0 of 1 rows met", page)
+        self.assertIn("- Hierarchical Planner: fewer groups.", page)
         self.assertIn("Hierarchical Planner, CNN on 2 GPUs. Paper's settings: no placement can: the bound of", page)
         self.assertIn("The aim, two thirds of each paper's rows, is missed for **Hierarchical", page)
         self.assertIn("| the Hierarchical Planner is faster than the Simple Planner |", page)
@@ -214,7 +226,7 @@ class PapersPage(unittest.TestCase):
         place = "cnn/2gpu/paper"
         run = lambda best, entropy: [{"best_s": best, "entropy": entropy}]
         seeds = {"hierarchical/" + place: run(1.5, [0.5] + [0] * 9), "simple-planner/" + place: [{"best_s": 4.0}],
-                 "hierarchical-stable/" + place: run(1.0, [1.09] * 5 + [0.7] * 5) + run(1.25, [1.0] * 10)}
+                 "hierarchical/cnn/2gpu/stable": run(1.0, [1.09] * 5 + [0.7] * 5) + run(1.25, [1.0] * 10)}
         results = unittest.mock.Mock(
             seeds=lambda name: seeds.get(name, []), not_run=lambda name: None, wanted={},
             plan=unittest.mock.Mock(rows=[{"name": "hierarchical/cnn/2gpu", "table": "hierarchical-1", "model": "CNN",
