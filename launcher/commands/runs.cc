@@ -31,14 +31,6 @@ std::string graph_text(const ListedRun& run) {
   return text;
 }
 
-/// Mean entropy per choice in each tenth of the updates, start after start.
-std::string entropy_of(const ListedRun& run) {
-  std::string text;
-  for (const ListedPolicy& policy : run.policies)
-    text += (text.empty() ? "" : " | ") + record::entropy_text(policy.learning.entropy);
-  return text.empty() ? "-" : text;
-}
-
 /// Returns the table; saturated policies and runs that cannot be read are lines below it.
 std::vector<std::string> table_of(const std::vector<ListedRun>& runs, const Terminal& terminal) {
   std::vector<std::vector<std::string>> rows{{"RUN", "METHOD", "GRAPH", "MACHINE", "STATE", "STARTED (UTC)",
@@ -46,6 +38,7 @@ std::vector<std::string> table_of(const std::vector<ListedRun>& runs, const Term
                                               "ENTROPY"}};
   std::vector<std::string> remarks;
   for (const ListedRun& run : runs) {
+    const std::string entropy = entropy_text(run.policies);
     if (run.state == ListedState::kUnreadable) {
       remarks.push_back(printable(run.name, 80) + "  cannot be read: " + printable(run.why, 400));
       continue;
@@ -57,7 +50,7 @@ std::vector<std::string> table_of(const std::vector<ListedRun>& runs, const Term
         {printable(run.name, 60), printable(run.method, 24), graph_text(run), printable(run.machine, 30),
          std::string{word_of(run.state)}, started, thousands(run.measurements), time_or_dash(graph.best_s),
          change(graph.best_s, graph.heuristic_s), change(graph.best_s, graph.bound_s),
-         graph.best_after_s > 0 ? fmt::format("{:.1f} s", graph.best_after_s) : "-", entropy_of(run)});
+         graph.best_after_s > 0 ? fmt::format("{:.1f} s", graph.best_after_s) : "-", entropy.empty() ? "-" : entropy});
     for (const ListedPolicy& policy : run.policies)
       if (policy.learning.saturation)
         remarks.push_back("warning: " + printable(run.name, 80) + ", start " + printable(policy.start, 40) +

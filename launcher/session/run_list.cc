@@ -200,6 +200,13 @@ Result<Unit> sort_runs(std::vector<ListedRun>& runs, std::string_view key) {
   return Unit{};
 }
 
+std::string entropy_text(std::span<const ListedPolicy> policies) {
+  std::string text;
+  for (const ListedPolicy& policy : policies)
+    text += (text.empty() ? "" : " | ") + record::entropy_text(policy.learning.entropy);
+  return text;
+}
+
 Result<record::RunRow> page_row(const ListedRun& run) {
   record::RunRow row;
   row.name = run.name;
@@ -216,6 +223,9 @@ Result<record::RunRow> page_row(const ListedRun& run) {
   row.heuristic_s = graph.heuristic_s;
   row.measurements = run.measurements;
   row.wall_s = run.wall_s;
+  row.entropy = entropy_text(run.policies);
+  for (const ListedPolicy& policy : run.policies)
+    if (row.warning.empty()) row.warning = policy.learning.warning;
   EMPLACE_TRY_ASSIGN(const RecordedStarts opened, open_starts(run.directory));
   for (const RecordedStart& start : opened.starts) {
     EMPLACE_TRY_ASSIGN(const auto samples, start.db->results().samples(graph.sha256));

@@ -46,6 +46,10 @@ struct ListedPolicy {
   record::LearningSummary learning;
 };
 
+/// Mean entropy per choice in each tenth of the updates, start after start: "0.69 0.51 | 0.69 0.02"; empty without
+/// any.
+std::string entropy_text(std::span<const ListedPolicy> policies);
+
 /// One recorded run, without its placements.
 struct ListedRun {
   std::string name;  ///< Path of its directory as given, or within the folder that was given.

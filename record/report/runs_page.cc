@@ -50,6 +50,8 @@ json run_json(const RunRow& run, std::size_t most_points) {
           {"graph", printable(run.graph, 200)},
           {"machine", printable(run.machine, 200)},
           {"state", printable(run.state, 200)},
+          {"entropy", printable(run.entropy, 400)},
+          {"warning", printable(run.warning, 400)},
           {"best", whole_ns(run.best_s)},
           {"bound", whole_ns(run.bound_s)},
           {"heuristic", whole_ns(run.heuristic_s)},

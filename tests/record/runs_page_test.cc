@@ -24,6 +24,7 @@ RunRow made_up_run(int number, std::size_t points) {
   run.name = "run-" + std::to_string(number), run.directory = "/runs/" + run.name;
   run.method = number % 2 == 0 ? "ppo" : "hierarchical", run.graph = number % 3 == 0 ? "gnmt" : "resnet";
   run.machine = "4 x h100", run.state = "ended";
+  run.entropy = "0.69 0.02";
   run.best_s = 0.2 + 0.01 * number, run.bound_s = 0.15, run.heuristic_s = 0.25;
   run.measurements = 1'000 + static_cast<std::uint64_t>(number), run.wall_s = 60;
   for (std::size_t i = 0; i < points; ++i) {
@@ -55,6 +56,7 @@ TEST(RunsPage, ContainsEachRunAndItsCurve) {
   const json& run = data["runs"][3];
   EXPECT_EQ(run["name"], "run-3");
   EXPECT_EQ(run["best"], 230'000'000);
+  EXPECT_EQ(run["entropy"], "0.69 0.02");
   EXPECT_EQ(run["wall"], 60'000);
   EXPECT_LE(run["at"].size(), 400u);
   EXPECT_GT(run["at"].size(), 300u);
@@ -82,7 +84,7 @@ TEST(RunsPage, StaysBelowItsSizeWithAnyNumberOfRuns) {
 TEST(RunsPage, EscapesNamesAndValues) {
   const std::string hostile = "</script><img src=x onerror=alert(1)>\"'\xE2\x80\xA8\xFF";
   RunRow plain = made_up_run(1, 10), odd = plain;
-  odd.name = odd.directory = odd.method = odd.graph = odd.machine = odd.state = hostile;
+  odd.name = odd.directory = odd.method = odd.graph = odd.machine = odd.state = odd.entropy = odd.warning = hostile;
   odd.best_s = std::numeric_limits<double>::quiet_NaN(), odd.bound_s = -1;
   odd.heuristic_s = std::numeric_limits<double>::infinity();
   odd.curve = {{-1, 0.3}, {1, 0}, {std::numeric_limits<double>::infinity(), 0.2}, {2, -5}, {1e300, 1e300}};

@@ -46,6 +46,7 @@ class RunsPage(unittest.TestCase):
                 self.assertEqual(page.evaluate("document.querySelectorAll('tbody .swatch').length"), 3)
                 self.assertEqual(page.evaluate("document.querySelectorAll('main canvas').length > 0"), True)
                 text = page.text()
+                self.assertRegex(text, r"Entropy\n.*\t1\.10( [01]\.\d\d){9}\n")
                 self.assertIn("<img src=x onerror=alert(1)>\"'", text)
                 self.assertEqual(page.evaluate("document.querySelectorAll('img').length"), 0)
                 # A click on a head sorts, a second one reverses the order; the focus stays.

@@ -175,6 +175,10 @@ TEST_F(RunList, ShowsThePolicyOfEachStartThatLearned) {
       HasSubstr("the policy is saturated: the gradient was below 1e-10 in updates 1 to 60, so it learns "
                 "nothing more; "));
   EXPECT_THAT(run.policies[1].learning.warning, HasSubstr("policy.placeto.means")) << "a key of its method";
+  const auto row = page_row(run);
+  ASSERT_TRUE(row);
+  EXPECT_EQ(row->entropy, "0.69 0.69 0.69 0.69 0.69 0.69 0.69 0.69 0.69 0.69 | 0 0 0 0 0 0 0 0 0 0");
+  EXPECT_EQ(row->warning, run.policies[1].learning.warning);
 }
 
 TEST_F(RunList, AddsUpTheStartsOfARun) {
