@@ -29,8 +29,8 @@ class SaturationWatch {
  public:
   /// In this number of updates in sequence, a gradient of practically 0 is no accident.
   static constexpr std::uint64_t kUpdates = 50;
-  /// Below this norm a gradient is practically 0: Adam, whose epsilon is 1e-8, then moves no parameter by more than a
-  /// hundredth of the learning rate.
+  /// Below this norm a gradient is practically 0: Adam, whose epsilon is 1e-8, then moves no parameter by
+  /// more than a hundredth of the learning rate.
   static constexpr double kGradient = 1e-10;
 
   /// Takes the next update. Returns true for the one with which the policy first counts as saturated.

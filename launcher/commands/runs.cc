@@ -46,11 +46,12 @@ std::vector<std::string> table_of(const std::vector<ListedRun>& runs, const Term
     const ListedGraph& graph = run.graphs.front();
     std::string started = format_wall(run.started).substr(0, 16);
     std::replace(started.begin(), started.end(), 'T', ' ');
-    rows.push_back(
-        {printable(run.name, 60), printable(run.method, 24), graph_text(run), printable(run.machine, 30),
-         std::string{word_of(run.state)}, started, thousands(run.measurements), time_or_dash(graph.best_s),
-         change(graph.best_s, graph.heuristic_s), change(graph.best_s, graph.bound_s),
-         graph.best_after_s > 0 ? fmt::format("{:.1f} s", graph.best_after_s) : "-", entropy.empty() ? "-" : entropy});
+    rows.push_back({printable(run.name, 60), printable(run.method, 24), graph_text(run),
+                    printable(run.machine, 30), std::string{word_of(run.state)}, started,
+                    thousands(run.measurements), time_or_dash(graph.best_s),
+                    change(graph.best_s, graph.heuristic_s), change(graph.best_s, graph.bound_s),
+                    graph.best_after_s > 0 ? fmt::format("{:.1f} s", graph.best_after_s) : "-",
+                    entropy.empty() ? "-" : entropy});
     for (const ListedPolicy& policy : run.policies)
       if (policy.learning.saturation)
         remarks.push_back("warning: " + printable(run.name, 80) + ", start " + printable(policy.start, 40) +

@@ -46,8 +46,8 @@ struct ListedPolicy {
   record::LearningSummary learning;
 };
 
-/// Mean entropy per choice in each tenth of the updates, start after start: "0.69 0.51 | 0.69 0.02"; empty without
-/// any.
+/// Mean entropy per choice in each tenth of the updates, start after start: "0.69 0.51 | 0.69 0.02"; empty
+/// without any.
 std::string entropy_text(std::span<const ListedPolicy> policies);
 
 /// One recorded run, without its placements.

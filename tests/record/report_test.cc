@@ -293,7 +293,8 @@ TEST(Report, ShowsTheEntropyOfEachPolicyAndWhatSaturated) {
     EXPECT_THAT(page, HasSubstr("<td>0.69</td><td>0.69</td>"));
     EXPECT_THAT(page, HasSubstr("<td>0.50</td><td>0.50</td><td>0</td><td>0</td>"));
     const std::string warning =
-        "Warning: learner, from &lt;b&gt;: the policy is saturated: the gradient was below 1e-10 in updates 21 "
+        "Warning: learner, from &lt;b&gt;: the policy is saturated: the gradient was below 1e-10 in updates "
+        "21 "
         "to "
         "100, so it learns nothing more; set policy.placeto.means = true.";
     const std::size_t at = page.find(warning);

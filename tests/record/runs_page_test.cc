@@ -84,7 +84,8 @@ TEST(RunsPage, StaysBelowItsSizeWithAnyNumberOfRuns) {
 TEST(RunsPage, EscapesNamesAndValues) {
   const std::string hostile = "</script><img src=x onerror=alert(1)>\"'\xE2\x80\xA8\xFF";
   RunRow plain = made_up_run(1, 10), odd = plain;
-  odd.name = odd.directory = odd.method = odd.graph = odd.machine = odd.state = odd.entropy = odd.warning = hostile;
+  odd.name = odd.directory = odd.method = odd.graph = odd.machine = odd.state = odd.entropy = odd.warning =
+      hostile;
   odd.best_s = std::numeric_limits<double>::quiet_NaN(), odd.bound_s = -1;
   odd.heuristic_s = std::numeric_limits<double>::infinity();
   odd.curve = {{-1, 0.3}, {1, 0}, {std::numeric_limits<double>::infinity(), 0.2}, {2, -5}, {1e300, 1e300}};
