@@ -5,10 +5,10 @@ usage: bench/papers.py run [options]     run what is missing, append each result
        bench/papers.py cost [options]    estimate what is missing; run nothing but short pilots
        bench/papers.py page              write docs/results/papers.md and its pictures from the results
 
-configs/papers/experiments.toml lists the rows. Stage A is every row with the paper's settings, and those of a table with
-departures for stability with these, too; stage B is the tuned preset and the other seeds of the rows of headline.toml. A
-run is named ROW/paper, ROW/stable or ROW/tuned and has a seed; `--only` selects runs by a regular expression over
-"NAME/SEED".
+configs/papers/experiments.toml lists the rows. Stage A is every row with the paper's settings, and with its table's
+departures for stability if there are any, then families and orders; stage B is the tuned preset and the other seeds of
+the rows of headline.toml. A run is named ROW/paper, ROW/stable or ROW/tuned and has a seed; `--only` selects runs by a
+regular expression over "NAME/SEED".
 
 Each result is one line of docs/results/papers.jsonl: step times [s], placements, processor time [s], commit. A result
 counts as long as the settings and the machine of its run are what they were (`setup`); otherwise it is run again. The
@@ -39,6 +39,7 @@ from papers_run import Run, digest, row_key, set_keys
 from tables import Failed, Rows, exit_status, finish, run_jobs, run_measured, run_program
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+ONE_CPU = '[[device]]\nname = "cpu:0"\nprofile = "haswell18-calibrated"\n'  # Of a machine without any.
 BASELINES = ["single-cpu", "single-gpu", "scotch", "mincut", "metis", "expert", "towers-sync", "towers-async"]
 PILOT_SHARE, PILOT_EPISODES = 0.02, 8
 BINS = 50  # Points of a learning curve.
@@ -75,6 +76,9 @@ class Plan:
         self.graphs, self.rows = table["graphs"], table["row"]
         self.families, self.orders = table.get("family", []), table.get("orders", [])
         self.departures = table.get("stable", {})
+        unknown = set(self.departures) - {row["table"] for row in self.rows}
+        if unknown:
+            raise Failed("experiments.toml: [stable.%s] is no table of a row" % min(unknown))
         headline = tomllib.loads((papers / "headline.toml").read_text())
         self.seeds, self.headline_tables = headline["seeds"], headline["tables"]
         names = [row["name"] for row in self.rows]
@@ -232,7 +236,7 @@ class Baselines(Run):
 
     def __init__(self, plan, graph, devices):
         self.graph, self.devices, self.name = graph, devices, "baselines/%s/%s" % (graph, devices)
-        self.setup = digest([plan.graphs[graph], plan.machine(devices), BASELINES])
+        self.setup = digest([plan.graphs[graph], plan.machine(devices), BASELINES, ONE_CPU])
 
     def execute(self, bench):
         graph, devices, methods, core_s = bench.graph_path(self.graph), bench.device_file(self.devices), {}, 0
@@ -241,7 +245,7 @@ class Baselines(Run):
             methods = {m["method"]: m["step_time_s"] for m in found["methods"]}
             if not any(each["name"].startswith("cpu") for each in bench.plan.machine(self.devices)["device"]):
                 with_cpu = pathlib.Path(scratch) / "devices.toml"
-                with_cpu.write_text(devices.read_text() + '\n[[device]]\nname = "cpu:0"\nprofile = "haswell18-calibrated"\n')
+                with_cpu.write_text(devices.read_text() + "\n" + ONE_CPU)
                 alone, more_s = bench.compare(graph, with_cpu, ["single-cpu"], self.seed)
                 methods["single-cpu"], core_s = alone["methods"][0]["step_time_s"], core_s + more_s
         return {"bound_s": found["lower_bound_s"], "core_s": round(core_s, 2), "methods": methods}

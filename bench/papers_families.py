@@ -28,8 +28,8 @@ def family_values(plan, family, method, episodes):
         same = {key: values[key] for key in ("input", "executor") if key in values}
         updates = episodes // rnn["policy"]["placements"]
         return set_keys({**rnn, **same, "run": values["run"]}, {
-            "run.episodes": updates, "policy.groups": values["policy"]["groups"],
-            "policy.entropy_over": round(updates * ENTROPY_SHARE)})
+            "run.episodes": updates, "policy.entropy_over": round(updates * ENTROPY_SHARE),
+            **{"policy." + key: values["policy"][key] for key in ("groups", "entropy", "entropy_end")}})
     updates = episodes // values["pipeline"]["batch_episodes"]
     return set_keys(values, {"policy.method": method, "run.episodes": episodes, "policy.linear_over": updates,
                              "policy.entropy_over": round(updates * ENTROPY_SHARE)})
@@ -86,7 +86,7 @@ class FamilyRun(Run):
             greedy = lambda policy, executor: [self.greedy_pass(bench, os.path.join(scratch, policy), executor, test)
                                                for test in sorted(folder.glob("test-*"))]
             passes, before = greedy("run", "sim"), greedy("untrained", "sim")
-            by_training = greedy("run", executor_of(self.values))
+            by_training = passes if executor_of(self.values) == "sim" else greedy("run", executor_of(self.values))
         return {"zero_shot_s": [steps[-1] for steps in passes],
                 "best_on_pass_s": [min(filter(None, steps), default=None) for steps in passes],
                 "start_s": [steps[0] for steps in passes], "untrained_s": [steps[-1] for steps in before],
@@ -244,7 +244,8 @@ def policy_table(results):
                 lines.append([
                     short(family.family), METHODS[method], "{:,}".format(episodes), len(rows), spread(of("zero_shot_s")),
                     ratio(max(worst)), spread(of("best_on_pass_s")),
-                    spread([over(row["by_training_s"], family.methods["by-training"]) for row in rows]),
+                    spread([over(row["by_training_s"], family.methods["by-training"]) for row in rows
+                            if row["by_training_s"] != row["zero_shot_s"]]),
                     spread(of("untrained_s")),
                     ratio(optimised and over(optimised, family.one_gpu)),
                     spread([over(row["zero_shot_s"], optimised) for row in rows] if optimised else []),
@@ -262,7 +263,7 @@ def entropies(rows):
 
 def zero_shot_claims(results):
     """The claims of 4.2 and 4.3 about graphs that a policy has not seen. A comparison with saturated policies is open."""
-    known = families_of(results)
+    known = own(families_of(results))
     ratios = {short(family.family): [over(row["zero_shot_s"], family.optimised("placeto"))
                                      for row in family.trained(family.lengths()[0], "placeto")]
               for family in known if family.lengths() and family.optimised("placeto")}

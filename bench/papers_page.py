@@ -214,7 +214,7 @@ def step_times(results, headlines, name):
                            *([seconds(h.paper.get("rival"))] if rival else []),
                            seconds(h.paper.get("method")) if "method" in h.paper else h.paper.get("claim", "–")]
                           for h in mine])
-    ours = table(["model", "GPUs", "bound", *SIMPLE.values(), "method, paper's settings", "method, tuned"],
+    ours = table(["model", "GPUs", "bound", *SIMPLE.values(), *("method, " + words for words in PRESETS.values())],
                  [[h.row["model"], gpus(h.row), *our_cells(results, h)] for h in mine])
     return "Paper:\n\n%s\nOurs:\n\n%s" % (theirs, ours)
 
@@ -222,8 +222,8 @@ def step_times(results, headlines, name):
 def our_cells(results, headline):
     known, name = headline.baselines, headline.row["name"]
     simple = [seconds(known["methods"].get(c)) if known else "" for c in SIMPLE]
-    return [seconds(known["bound_s"]) if known else "", *simple, cell_of(results, name + "/paper"),
-            cell_of(results, name + "/tuned")]
+    return [seconds(known["bound_s"]) if known else "", *simple,
+            *(cell_of(results, "%s/%s" % (name, preset)) for preset in PRESETS)]
 
 
 def verdict(met):
@@ -236,8 +236,8 @@ def reductions(headlines):
     for h in headlines:
         if h.goal is None or not h.baselines:
             continue
-        lines.append([paper_of(h), named(h.row), percent(h.goal),
-                      *itertools.chain(*((percent(h.reduction(preset)), verdict(h.met(preset))) for preset in PRESETS)),
+        cells = ((with_seeds(percent(h.reduction(preset)), h.of[preset]), verdict(h.met(preset))) for preset in PRESETS)
+        lines.append([paper_of(h), named(h.row), percent(h.goal), *itertools.chain(*cells),
                       percent(h.best_possible()), percent(h.reduction_over(h.best_of_all, h.papers())),
                       percent(h.reduction_over(h.best_of_all, "tuned"))])
         whys = [(words, h.reason(preset)) for preset, words in PRESETS.items() if h.met(preset) is False]
@@ -248,10 +248,10 @@ def reductions(headlines):
                                                                          for words, each in whys))
             reasons.append(textwrap.fill(why, WIDTH, subsequent_indent="  "))
     text = table(["paper", "row", "paper", *itertools.chain(*(("ours, " + words, "") for words in PRESETS.values())),
-                  "at the bound", "paper's settings or departures, over all", "tuned, over all"], lines)
+                  "at the bound", "ours, over all", "tuned, over all"], lines)
     counts = ""
-    for preset_of, words in ((lambda h: "paper", "the paper's settings"),
-                             (Headline.papers, "the paper's settings, or the departures where there are any"),
+    for preset_of, words in ((lambda h: "paper", "the paper's settings (Placeto's with its departures)"),
+                             (Headline.papers, "the paper's settings, or the departures where they were run"),
                              (lambda h: "tuned", "the tuned preset")):
         judged = [(paper_of(h), h.met(preset_of(h))) for h in headlines if h.met(preset_of(h)) is not None]
         if not judged:
@@ -267,13 +267,18 @@ def reductions(headlines):
     return "%s\n%s\nWhy rows miss:\n\n%s\n" % (text, counts, why)
 
 
+def with_seeds(text, found):
+    """The text and, of several seeds, their number."""
+    return "%s (%d)" % (text, len(found)) if len(found) > 1 else text
+
+
 def final_policies(results, headlines):
     """The confidence of the last policies of the headline rows, of the runs whose entropy is known."""
     lines = []
     for h in headlines:
         cells = []
         for preset in PRESETS:
-            known = [r for r in h.of[preset] if r.get("entropy")]
+            known = entropies_of(h.of[preset])
             cells += [entropy_of(results, "%s/%s" % (h.row["name"], preset)),
                       "%d of %d" % (sum(r["saturated"] for r in known), len(known)) if known else "–"]
         if any(cell != "–" for cell in cells):
@@ -352,13 +357,18 @@ def plain_table(results, name, label, more=(), over=None, tuned=False):
     ours = ["ours, paper's settings", "ours, tuned"] if tuned else ["ours"]
     head = [label, "GPUs", *("paper: " + c for c in more), *("%s: median (range; runs)" % words for words in ours)]
     if over:
-        head += ["paper: %s" % over[0]] * theirs_known + ["%s: %s" % (words, over[0]) for words in ours]
+        head += ["paper: %s" % over[0]] * theirs_known + ["%s: %s" % (PRESETS[whole], over[0]) for whole in over[2]]
     return table(head, lines)
+
+
+def entropies_of(found):
+    """The results whose entropy is known."""
+    return [r for r in found if r.get("entropy") and None not in r["entropy"]]
 
 
 def entropy_of(results, name):
     """Mean entropy per choice of a device in the first and the last tenth of the updates, as the range of the seeds."""
-    known = [r["entropy"] for r in results.seeds(name) if r.get("entropy") and None not in r["entropy"]]
+    known = [r["entropy"] for r in entropies_of(results.seeds(name))]
     ends = [low_to_high([tenths[end] for tenths in known], lambda h: "%.2f" % h) for end in (0, -1)] if known else []
     return ", then ".join(ends) or "–"
 
@@ -441,7 +451,7 @@ def headline_claims(headlines):
             sum(h.baselines is not None and h.best_possible() < h.goal - WITHIN for h in judged)
         if judged:
             claims.append(Claim("%s reduces step times as in its main table" % paper, "%d rows" % len(judged),
-                                "%d rows, tuned %d" % (met, sum(bool(h.met("tuned")) for h in judged)),
+                                "%d rows (departures where they were run), tuned %d" % (met, sum(bool(h.met("tuned")) for h in judged)),
                                 "holds" if met == len(judged) else "open", "%d rows" % len(judged),
                                 "no placement can in %d of them, by the bound" % beyond if beyond else ""))
     return claims
@@ -594,8 +604,9 @@ core-hours{long}.
 {textwrap.fill("Commits of the results (+: with uncommitted changes): %s." % ", ".join(commits), WIDTH)}
 
 - **Paper's settings**: the config in `configs/papers`; the table at the end has its length beside the paper's.
-  Placeto's depart from the authors' where these saturate the policy ([set-up](#set-up)). **Departures for stability** are
-  the paper's settings with the least that keeps a policy from saturating:
+  Placeto's depart from its authors' settings, which saturate the policy ([set-up](#set-up)).
+- **Departures for stability** are the paper's settings with a change that is meant to keep a policy from saturating
+  ([whether it does](#final-policies)):
 {departures(results.plan)}
 - **Tuned**: `policy.preset = "tuned"`, 4,000 placements (Placeto 12,288), from scratch.
 - None of them starts at a heuristic; Placeto's episodes with the paper's settings start at a random placement of their
@@ -603,8 +614,8 @@ core-hours{long}.
 - Step times [s] are simulated. The graphs have TensorFlow's granularity ([Models](../guide/models.md)), the profiles of
   ColocRL's, the Hierarchical Planner's and Spotlight's machines are calibrated to the papers' step times
   (`docs/reference/machines.md`). Placeto's paper does not name its GPUs, its data set does: K80s of an EC2
-  p2.8xlarge, here calibrated, with 8 GB as in the authors' settings and without a CPU. RNNLM has GPUs of 16 GB, because it
-  does not fit in 12 GB here.
+  p2.8xlarge, here calibrated, with 8 GB as in the authors' settings and without a CPU, which the baseline of one CPU
+  adds. RNNLM has GPUs of 16 GB, because it does not fit in 12 GB here.
 - –: nothing fits, or no number. Several seeds: median (range; number of runs).
 - A baseline of ours is the best of many variants (`docs/reference/heuristics.md`), so it is stronger than the paper's
   of the same name.
@@ -612,12 +623,12 @@ core-hours{long}.
 
 ## Reductions of the step time
 Change of the step time over the best baseline: the paper's over the best with a number in its row, ours over the same
-kinds; a row is met if it is at most 10 points above the paper's. "At the bound" is what no placement can beat. "Over
-all" is stricter: over the best of one device, Scotch, MinCut, Metis and expert, whichever of them the paper has. Where
-the paper's expert uses one GPU (Inception-V3 and ResNet-152 of the Hierarchical Planner), the placement of our
-`expert`, which spreads branches, is not a baseline of the row. Spotlight's reductions on the CIFAR-10 CNN are over one
-GPU and over synchronous towers. Placeto's NMT has one baseline in the paper, the CPU, so its rows show little; "over
-all" shows more.
+kinds; a row is met if it is at most 10 points above the paper's. In brackets: seeds, where there are several. "At the
+bound" is what no placement can beat. "Over all" is stricter, of the departures where they were run: over the best of
+one device, Scotch, MinCut, Metis and expert, whichever of them the paper has. Where the paper's expert uses one GPU
+(Inception-V3 and ResNet-152 of the Hierarchical Planner), the placement of our `expert`, which spreads branches, is
+not a baseline of the row. Spotlight's reductions on the CIFAR-10 CNN are over one GPU and over synchronous towers.
+Placeto's NMT has one baseline in the paper, the CPU, so its rows show little; "over all" shows more.
 
 {reductions(headlines)}
 ## Placements and time until the best
@@ -656,8 +667,8 @@ The paper trains to the end; ours are step times times steps.
   noise of half the logits' root mean square for 751 updates, which log p includes, a rate of 0.1 that falls by 5 %
   every 50 updates after 400, and only valid placements after 1,000. After 500 updates groups keep the last drawn
   devices; groupings are drawn to the end.
-- **Departures**: as above. So is all that follows, but random grouping, which has the rate alone, and tuned rows. No
-  gradient is 0 for long, but a policy can end nearly certain all the same, as RNNLM's does.
+- **Departures**: as above. So are the other tables of this paper, but random grouping and the Simple Planner, which have
+  the rate alone, and tuned rows.
 
 TensorFlow's gradient is not imitated: `process_reward` computes it in a session call of its own, without inputs, which
 draws new groups and devices and gives the Placer zeros for the groups. So the reward weighs log p of a sample that was
@@ -691,7 +702,7 @@ workers change only which parameters a placement is drawn with.
 
 {plain_table(results, "hierarchical-workers", "workers", ("method", "hours"))}
 ### Number of groups, NMT of 2 layers
-The paper found 256 best of 64 to 1,024 and gives no numbers. 256 is the row with this rate and means above.
+The paper found 256 best of 64 to 1,024 and gives no numbers. 256 is table 1's row with the departures.
 
 {plain_table(results, "hierarchical-groups", "groups")}
 ## Spotlight, more
@@ -710,27 +721,26 @@ The paper draws 40 placements a minute.
 
 {rnn_table(results)}
 ### Intermediate and final rewards
-The paper refers to an appendix that our text of it lacks. The ranges overlap, so these runs show no difference.
+The paper refers to an appendix that our text of it lacks.
 
 {plain_table(results, "placeto-reward", "reward")}
 ### Unseen graphs of a family (4.2, figure 5) and ablations (4.3)
 Two K80s (`nmt`: four) without a CPU. Every episode starts at one fixed random placement of its graph, as in the authors'
-code; all policies of a family learn from the same graphs, groups, and numbers of episodes, with the same bonus. Numbers are geometric means over the 8 test graphs relative to
-all ops on one GPU, then means over the seeds (lowest to highest).
+code; all policies of a family learn from the same graphs, groups, and numbers of episodes, with the same bonus. Numbers
+are geometric means over the 8 test graphs relative to all ops on one GPU, then means over the seeds (lowest to highest).
 
 What the graphs can gain at all:
 
 {gain_table(results)}
 The authors trained in a simulator that was close to their hardware. Here our simulator stands for the hardware, and
-Placeto's differs from it: a device there sends one transfer at a time, so that a random placement of `nmt` takes 0.94 of
-one GPU's time there and 0.59 here. So policies learn with the simulator that judges them, but for the rows "Placeto's
-simulator".
+Placeto's differs from it: a device there sends one transfer at a time. So policies learn with the simulator that judges
+them, but for the rows "Placeto's simulator".
 
 Zero-shot is the **last** placement of one greedy pass from the graph's fixed random start, measured once; "best on the
-pass" is the authors' measure, "by its simulator" the last placement by the simulator that the policy learned with.
-Untrained is the policy before its first update, by the same measure as zero-shot. Optimised is the best placement of a
-policy learned on the test graph alone (one seed). A policy is saturated if its gradient was below 1e-10 in 50 updates in
-sequence.
+pass" is the authors' measure, "by its simulator" the last placement by Placeto's simulator, where the policy learned
+with that. Untrained is the policy before its first update, by the same measure as zero-shot. Optimised is the best
+placement of a policy learned on the test graph alone (one seed; 1,600 episodes, `nmt` 800). A policy is saturated if its
+gradient was below 1e-10 in 50 updates in sequence.
 
 {policy_table(results)}
 ### 64 orders in training, 64 unseen ones (4.3)

@@ -33,7 +33,7 @@ def titles(results):
     known = {"learning": any(h.times("paper") for h in papers_page.headline_rows(results)),
              "spotlight": spotlight_rows(results),
              "ablations": ablations(results),
-             "families": any(family.lengths() for family in families_of(results))}
+             "families": learned_families(results)}
     return {name: title for name, title in TITLES.items() if known[name]}
 
 
@@ -134,9 +134,13 @@ def draw_spotlight(pyplot, results):
     return figure
 
 
+def learned_families(results):
+    return [family for family in own(families_of(results)) if family.lengths()]
+
+
 def draw_families(pyplot, results):
     """A panel per family: distribution over its test graphs of the step time over one GPU's."""
-    families = own(families_of(results))
+    families = learned_families(results)
     figure, axes = pyplot.subplots(1, len(families), figsize=(10, 3.4), squeeze=False)
     for axis, family in zip(axes.flat, families):
         episodes = family.lengths()[0]

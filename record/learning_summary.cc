@@ -65,8 +65,9 @@ std::string saturation_text(const Saturation& saturation, std::uint64_t updates,
       saturation.last < updates ? "it learned nothing in them"
       : certain                 ? "it learns nothing more"
                                 : "its logits are at their bound or all its placements have the same reward";
-  return fmt::format("{}: the gradient was below 1e-10 in updates {} to {}{}, so {}; {}", what,
-                     thousands(saturation.first), thousands(saturation.last), why, so, cure);
+  return fmt::format("{}: the gradient was below {:g} in updates {} to {}{}, so {}; {}", what,
+                     SaturationWatch::kGradient, thousands(saturation.first), thousands(saturation.last), why,
+                     so, cure);
 }
 
 }  // namespace emplace::record

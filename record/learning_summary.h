@@ -57,8 +57,8 @@ LearningSummary summarise_learning(std::span<const PolicySample> samples, std::s
 /// "0.69 0.69 0.54 0.00 0": entropies with two decimals; one that is exactly 0 has none.
 std::string entropy_text(std::span<const double> entropy);
 
-/// Returns one line: where the gradient was 0, what that means, and the cure, without "warning: ". `updates`:
-/// number of the last update. `cure`: what to change.
+/// Returns one line: where the gradient vanished, what that means, and the cure, without "warning: ".
+/// `updates`: number of the last update. `cure`: what to change.
 std::string saturation_text(const Saturation& saturation, std::uint64_t updates, std::string_view cure);
 
 }  // namespace emplace::record

@@ -38,12 +38,12 @@ std::vector<std::string> table_of(const std::vector<ListedRun>& runs, const Term
                                               "ENTROPY"}};
   std::vector<std::string> remarks;
   for (const ListedRun& run : runs) {
-    const std::string entropy = entropy_text(run.policies);
     if (run.state == ListedState::kUnreadable) {
       remarks.push_back(printable(run.name, 80) + "  cannot be read: " + printable(run.why, 400));
       continue;
     }
     const ListedGraph& graph = run.graphs.front();
+    const std::string entropy = entropy_text(run.policies);
     std::string started = format_wall(run.started).substr(0, 16);
     std::replace(started.begin(), started.end(), 'T', ' ');
     rows.push_back({printable(run.name, 60), printable(run.method, 24), graph_text(run),

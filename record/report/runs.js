@@ -35,7 +35,9 @@
     {head: 'Above bound', value: run => over(run.best, run.bound), shown: share},
     {head: 'Measured', value: run => run.measurements, shown: count},
     {head: 'Time', value: run => run.wall, shown: duration},
-    {head: 'Entropy', value: run => run.entropy, title: run => run.warning}];
+    {
+      head: 'Entropy', value: run => run.entropy + (run.warning ? ', saturated' : ''), title: run => run.warning
+    }];
   const isText = column => !column.shown;
 
   const main = document.querySelector('main');

@@ -85,13 +85,14 @@ def batch_of(replayed: UpdateReplayed, actions: bytes) -> list[Scored]:
     no advantage: each episode has one such, or none has.
     """
     advantages = replayed.advantages.astype(np.float64)
-    undrawn, odd = divmod(int(replayed.counts.sum()) - len(advantages), max(len(replayed.counts), 1))
-    if odd or undrawn not in (0, 1) or int(replayed.sizes.sum()) != len(actions):
+    counts = replayed.counts.astype(np.int64)
+    undrawn, odd = divmod(int(counts.sum()) - len(advantages), max(len(counts), 1))
+    if odd or undrawn not in (0, 1) or (counts < undrawn).any() or int(replayed.sizes.sum()) != len(actions):
         raise EmplaceError(
             f"update {replayed.update}", "is incomplete", "restart the run from a copy of its folder"
         )
     batch = []
-    for size, count in zip(map(int, replayed.sizes), map(int, replayed.counts - undrawn), strict=True):
+    for size, count in zip(map(int, replayed.sizes), map(int, counts - undrawn), strict=True):
         batch.append(Scored(actions[:size], advantages[:count]))
         actions, advantages = actions[size:], advantages[count:]
     return batch
