@@ -1,5 +1,7 @@
 #include "policy/optim/adam.h"
 
+#include <xmmintrin.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -18,6 +20,18 @@ GradientNorm gradient_norm(const ParameterStore& store, float clip_norm) {
   const auto norm = static_cast<float>(std::sqrt(sum));
   return {norm, clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1.0f};
 }
+
+/// While it lives, arithmetic of this thread takes denormal numbers for 0, as operands and as results.
+class FlushDenormals {
+ public:
+  FlushDenormals() : before_{_mm_getcsr()} { _mm_setcsr(before_ | 0x8040); }
+  ~FlushDenormals() { _mm_setcsr(before_); }
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+  unsigned before_;
+};
 
 }  // namespace
 
@@ -53,6 +67,9 @@ float Adam::step(ParameterStore& store, float learning_rate) {
   if (!std::isfinite(norm)) return norm;
   ++updates_;
   const auto t = static_cast<float>(updates_);
+  // The mean of a gradient that stays 0 would end at the smallest denormal number, with which a step takes many
+  // times as long. Moments as small as that move no parameter above 1e-22.
+  const FlushDenormals flush;
   const float correct1 = 1 - std::pow(options_.beta1, t), correct2 = 1 - std::pow(options_.beta2, t);
   std::size_t i = 0;
   for (const auto& [end, learning_scale] : store.learning_scales()) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/rng.h"
@@ -53,6 +54,24 @@ TEST(Adam, ClipsByTheGlobalNormAndLeavesSmallGradientsAlone) {
   ParameterStore restored;
   restored.add("w", 2, 1, Init::kZero, 1);
   EXPECT_NEAR(big.values()[0], small.values()[0], 1e-6f) << "30/50 and 0.6 are the same direction and length";
+}
+
+TEST(Adam, MomentsOfAGradientThatStaysZeroBecomeZero) {
+  ParameterStore store;
+  store.add("w", 1, 1, Init::kZero, 1);
+  store.gradients()[0] = 1;
+  Adam adam;
+  adam.step(store, 0.1f);
+  store.gradients()[0] = 0;
+  for (int i = 0; i < 500; ++i) adam.step(store, 0.1f);
+  const float settled = store.values()[0];
+  for (int i = 0; i < 2'000; ++i) adam.step(store, 0.1f);
+  EXPECT_EQ(store.values()[0], settled);
+  float mean = 1;
+  std::memcpy(&mean, adam.save().data() + sizeof(std::uint64_t), sizeof mean);
+  EXPECT_EQ(std::fpclassify(mean), FP_ZERO) << "0.9 to the 2,500 is denormal, where it would stay";
+  volatile float small = 1e-39f;
+  EXPECT_GT(small * 0.5f, 0) << "other arithmetic has its denormal numbers";
 }
 
 TEST(Adam, NonFiniteGradientChangesNothing) {
