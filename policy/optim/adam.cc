@@ -67,8 +67,8 @@ float Adam::step(ParameterStore& store, float learning_rate) {
   if (!std::isfinite(norm)) return norm;
   ++updates_;
   const auto t = static_cast<float>(updates_);
-  // The mean of a gradient that stays 0 would end at the smallest denormal number, with which a step takes many
-  // times as long. Moments as small as that move no parameter above 1e-22.
+  // The mean of a gradient that stays 0 would end as a denormal number, with which a step takes many times as
+  // long. Moments as small as that move no parameter above 1e-22.
   const FlushDenormals flush;
   const float correct1 = 1 - std::pow(options_.beta1, t), correct2 = 1 - std::pow(options_.beta2, t);
   std::size_t i = 0;
