@@ -29,7 +29,8 @@ def family_values(plan, family, method, episodes):
         updates = episodes // rnn["policy"]["placements"]
         return set_keys({**rnn, **same, "run": values["run"]}, {
             "run.episodes": updates, "policy.entropy_over": round(updates * ENTROPY_SHARE),
-            **{"policy." + key: values["policy"][key] for key in ("groups", "entropy", "entropy_end")}})
+            **{"policy." + key: values["policy"][key] for key in ("groups", "entropy", "entropy_end")
+               if key in values["policy"]}})
     updates = episodes // values["pipeline"]["batch_episodes"]
     return set_keys(values, {"policy.method": method, "run.episodes": episodes, "policy.linear_over": updates,
                              "policy.entropy_over": round(updates * ENTROPY_SHARE)})

@@ -173,8 +173,8 @@ class PapersDriver(unittest.TestCase):
         self.drive("run")
         self.drive("page")
         page = " ".join((self.at / "page.md").read_text().split())
-        self.assertIn("With the paper's settings: 0 of 1 rows met", page)
-        self.assertIn("With the paper's settings, or the departures where there are any: 0 of 1 rows met", page)
+        self.assertIn("With the paper's settings (Placeto's with its departures): 0 of 1 rows met", page)
+        self.assertIn("With the paper's settings, or the departures where they were run: 0 of 1 rows met", page)
         self.assertIn("- Hierarchical Planner: fewer groups.", page)
         self.assertIn("Hierarchical Planner, CNN on 2 GPUs. Paper's settings: no placement can: the bound of", page)
         self.assertIn("The aim, two thirds of each paper's rows, is missed for **Hierarchical", page)
@@ -214,6 +214,11 @@ class PapersDriver(unittest.TestCase):
         page = (self.at / "page.md").read_text()
         self.assertIn("| few | Placeto | 8 | 2 |", page)
         self.assertIn("| Placeto zero-shot is faster than the RNN zero-shot |", page)
+
+    def test_departures_of_an_unknown_table_are_reported_in_one_line(self):
+        (self.at / "papers/experiments.toml").write_text(PLAN.replace("[stable.hierarchical-1]", "[stable.other]"))
+        self.assertEqual(self.drive("run", status=2).stderr,
+                         "error: experiments.toml: [stable.other] is no table of a row\n")
 
     def test_an_unknown_graph_is_reported_in_one_line(self):
         (self.at / "papers/small.toml").write_text(CONFIG.replace("cnn.json.gz", "other.json.gz"))
