@@ -21,7 +21,7 @@ GradientNorm gradient_norm(const ParameterStore& store, float clip_norm) {
   return {norm, clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1.0f};
 }
 
-/// While it lives, arithmetic of this thread takes denormal numbers for 0, as operands and as results.
+/// While it exists, arithmetic of this thread takes denormal numbers for 0, as operands and as results.
 class FlushDenormals {
  public:
   FlushDenormals() : before_{_mm_getcsr()} { _mm_setcsr(before_ | 0x8040); }
