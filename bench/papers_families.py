@@ -17,6 +17,7 @@ HEURISTICS = ["single-gpu", "random", "round-robin", "contiguous", "expert", "sc
 METHODS = {"placeto": "Placeto", "rnn": "RNN", "placeto-simple-aggregator": "simple aggregator",
            "placeto-simple-partitioner": "simple partitioner"}
 CLOSE = 1.1  # A step time over that of the optimised policy that counts as close to it.
+UNIFORM = 0.98  # Share of the largest entropy above which a policy has not decided anything.
 ENTROPY_SHARE = 3 / 8  # Of a run's updates, over which the bonus falls; from the authors' settings.
 
 
@@ -183,6 +184,8 @@ class Family:
         gain = results.seeds("%s/gain" % family["name"])
         self.methods = gain[0]["methods"] if gain else None
         self.one_gpu = self.methods and self.methods["single-gpu"]
+        machine = results.plan.machine(pathlib.Path(results.plan.config(family)["input"]["devices"]).stem)
+        self.most_entropy = math.log(len(machine["device"]))
 
     def trained(self, episodes, method):
         return self.results.seeds("%s/%d/%s" % (self.family["name"], episodes, method))
@@ -288,9 +291,12 @@ def zero_shot_claims(results):
         pairs = Pairs()
         for family in known:
             family.pairs(pairs, other)
-        rows = [row for family in known for episodes in family.lengths() for row in family.trained(episodes, other)]
-        saturated = sum(row["saturated"] for row in rows)
-        claim = pairs.claim(text, paper, "%d of %d of the others' policies are saturated" % (saturated, len(rows))
-                            if saturated else "")
+        rows = [(family, row) for family in known for episodes in family.lengths()
+                for row in family.trained(episodes, other)]
+        saturated = sum(row["saturated"] for _, row in rows)
+        uniform = sum(row["entropy"][-1] > UNIFORM * family.most_entropy for family, row in rows)
+        claim = pairs.claim(text, paper, "; ".join("%d of %d of the others' policies are %s" % (number, len(rows), words)
+                                                   for number, words in ((saturated, "saturated"),
+                                                                         (uniform, "uniform to the end")) if number))
         claims.append(dataclasses.replace(claim, verdict="open") if saturated else claim)
     return claims
