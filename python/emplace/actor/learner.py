@@ -81,8 +81,8 @@ class Learner(ABC):
 
 
 def batch_of(replayed: UpdateReplayed, actions: bytes) -> list[Scored]:
-    """The episodes of a recorded update. A placement that was not drawn, a start or a self-critic's baseline, has
-    no advantage: each episode has one such, or none has.
+    """The episodes of a recorded update. A placement that was not drawn, a start or a self-critic's
+    baseline, has no advantage: each episode has one such, or none has.
     """
     advantages = replayed.advantages.astype(np.float64)
     counts = replayed.counts.astype(np.int64)
