@@ -293,11 +293,17 @@ TEST(Config, ExperimentsOfPapersHaveTheirNumbers) {
     EXPECT_EQ(one.policy.groups, groups);
     EXPECT_EQ(one.policy.initial, policy::InitialPlacement::kFixedRandom);
     EXPECT_EQ(one.run.starts, std::vector<std::string>{"scratch"});
-    EXPECT_EQ(one.executor.kind, "placeto");
+    EXPECT_EQ(one.executor.kind, "sim") << "the simulator that judges";
     const auto devices = load_devices(one.input.devices);
     ASSERT_TRUE(devices.ok()) << devices.error().context;
     EXPECT_EQ(devices->size(), groups == 160 ? 4u : 2u) << "GPUs only";
     EXPECT_EQ((*devices)[DeviceId{1}].memory_bytes, 8'000'000'000);
+  }
+  for (const char* name : {"placeto/inception_v3.toml", "placeto/nmt-2layer.toml", "placeto/nmt-4layer.toml",
+                           "placeto/nasnet_a.toml"}) {
+    EXPECT_EQ(config(name).policy.initial, policy::InitialPlacement::kFixedRandom) << name;
+    EXPECT_EQ(gpus(config(name)), config(name).input.devices.find("4gpu") != std::string::npos ? 3u : 1u)
+        << "no CPU beside them";
   }
 }
 
