@@ -17,8 +17,8 @@ struct RunPoint {
 struct RunRow {
   std::string name, directory, method, graph, machine;
   std::string state;       ///< "ended", "in progress", "cannot be read: …"
-  std::string entropy;     ///< By tenths of its updates: "0.69 0.51 …"; empty without updates.
-  std::string warning;     ///< A policy that is saturated, in one line; else empty.
+  std::string entropy;     ///< Entropy in each tenth of the updates: "0.69 0.51 …"; empty without updates.
+  std::string warning;     ///< One line about the first policy that is saturated; empty if none is.
   double best_s = 0;       ///< Best step time [s]; 0: none yet.
   double bound_s = 0;      ///< Lower bound [s]; 0: unknown.
   double heuristic_s = 0;  ///< Step time of the best heuristic [s]; 0: unknown.
