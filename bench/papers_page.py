@@ -288,12 +288,17 @@ def final_policies(results, headlines):
 
 def departures(plan):
     """The departures for stability, in words, a line for each table."""
-    return "\n".join(textwrap.fill("  - %s: %s." % (PAPERS[name].split(" 20")[0], known["words"]), WIDTH,
-                                   subsequent_indent="    ") for name, known in plan.departures.items())
+    return "\n".join(textwrap.fill("  - %s: %s." % (paper_named(name), known["words"]), WIDTH, subsequent_indent="    ")
+                     for name, known in plan.departures.items())
+
+
+def paper_named(table_name):
+    """The paper of a main table, without its year."""
+    return PAPERS[table_name].split(" 20")[0]
 
 
 def paper_of(headline):
-    return PAPERS[headline.row["table"]].split(" 20")[0]
+    return paper_named(headline.row["table"])
 
 
 def named(row):
