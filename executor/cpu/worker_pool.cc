@@ -2,9 +2,10 @@
 
 #include <omp.h>
 #include <sched.h>
-#include <xmmintrin.h>
 
 #include <cerrno>
+
+#include "base/denormals.h"
 
 namespace emplace::cpu {
 namespace {
@@ -42,7 +43,7 @@ WorkerPool::WorkerPool(std::size_t lanes) {
     threads_.emplace_back([this, lane, cores] {
       if (!cores.empty()) bind_this_thread(cores[lane % cores.size()]);
       omp_set_num_threads(1);
-      _mm_setcsr(_mm_getcsr() | 0x8040);  // Flushes denormals to zero, as operands and results.
+      const FlushDenormals flush;
       serve(lane);
     });
 }

@@ -1,10 +1,9 @@
 #include "policy/optim/adam.h"
 
-#include <xmmintrin.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "base/denormals.h"
 #include "policy/bytes.h"
 
 namespace emplace::policy {
@@ -20,18 +19,6 @@ GradientNorm gradient_norm(const ParameterStore& store, float clip_norm) {
   const auto norm = static_cast<float>(std::sqrt(sum));
   return {norm, clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1.0f};
 }
-
-/// While it exists, arithmetic of this thread takes denormal numbers for 0, as operands and as results.
-class FlushDenormals {
- public:
-  FlushDenormals() : before_{_mm_getcsr()} { _mm_setcsr(before_ | 0x8040); }
-  ~FlushDenormals() { _mm_setcsr(before_); }
-  FlushDenormals(const FlushDenormals&) = delete;
-  FlushDenormals& operator=(const FlushDenormals&) = delete;
-
- private:
-  unsigned before_;
-};
 
 }  // namespace
 
