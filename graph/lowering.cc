@@ -4,6 +4,8 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "graph/memory_plan.h"
+
 namespace emplace {
 
 /// Buffers in topological order of their ops, before they are numbered by owner.
@@ -64,7 +66,11 @@ LoweredGraph::Drafts LoweredGraph::draft_buffers() {
         drafts.add_whole(op, tensor, bytes, 0, true);
       } else if (kernel) {
         const std::int64_t held = graph.phase(op) == Phase::kUpdate ? 0 : bytes;
-        output_bytes_[index(op)] += held;
+        if (graph.type_name(op) == kFetchType) {
+          unread_bytes_[index(op)] -= held;
+        } else {
+          output_bytes_[index(op)] += held;
+        }
         drafts.add_whole(op, tensor, bytes, held, false);
       } else {
         draft_view(op, tensor, drafts);
@@ -80,11 +86,13 @@ void LoweredGraph::draft_view(OpId op, TensorId tensor, Drafts& drafts) const {
   const OpGraph& graph = *graph_;
   const auto inputs = graph.inputs(op);
   const std::uint32_t of = drafts.of_tensor[index(inputs[0])];
-  if (graph.bytes(tensor) >= drafts.buffers[of].bytes) {
+  const Drafts::Draft from = drafts.buffers[of];
+  if (graph.bytes(tensor) >= from.bytes) {
     drafts.of_tensor[index(tensor)] = of;
+  } else if (graph.bytes(tensor) == 0) {
+    drafts.add_whole(from.owner, tensor, 0, 0, from.resident);
   } else {
     drafts.of_tensor[index(tensor)] = static_cast<std::uint32_t>(drafts.buffers.size());
-    const Drafts::Draft from = drafts.buffers[of];
     drafts.buffers.push_back({graph.bytes(tensor), 0, from.owner, tensor, from.base, from.resident});
   }
   std::vector<std::uint32_t> waits;

@@ -18,6 +18,7 @@ constexpr std::size_t index(BufferId id) { return static_cast<std::size_t>(id); 
 /// A graph as kernels and buffers, by the rules of docs/reference/measurement.md:
 /// - A view that covers its base is its base.
 /// - A view of a part is a buffer of min(view, base) bytes, which uses memory only where it was copied to.
+/// - An empty view is a buffer of its own: it keeps nothing alive.
 /// - `update` ops write in place.
 /// - State is resident for the whole step; other buffers are freed after their last reader.
 /// Immutable; any thread.
@@ -42,7 +43,8 @@ class LoweredGraph {
   std::uint32_t first_owned(OpId op) const { return owned_begin_[index(op)]; }
   std::uint32_t end_owned(OpId op) const { return owned_begin_[index(op) + 1]; }
   /// Bytes of a kernel's outputs, allocated at its start; unread_bytes of these are never read and are freed
-  /// at its end.
+  /// at its end. A fetch (graph/memory_plan.h) takes over the copy that it reads: it allocates nothing, and
+  /// its unread_bytes are minus what it takes over.
   std::int64_t output_bytes(OpId op) const { return output_bytes_[index(op)]; }
   std::int64_t unread_bytes(OpId op) const { return unread_bytes_[index(op)]; }
   /// Bytes that the op keeps on its device for the whole step: state, or parameters inside a measured layer.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/copied_op.h"
+
 namespace emplace::testing {
 
 OpGraph sample_graph(const std::vector<SampleOp>& ops) {
@@ -57,6 +59,34 @@ OpGraph random_graph(Rng& rng, std::uint32_t ops) {
 OpGraph random_graph(std::uint64_t seed, std::uint32_t ops) {
   Rng rng{seed, Purpose::kTest};
   return random_graph(rng, ops);
+}
+
+OpGraph random_training_graph(Rng& rng, std::uint32_t ops) {
+  const OpGraph graph = random_graph(rng, ops);
+  OpGraphBuilder builder;
+  builder.set_name("training");
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    OpSpec op = copied_op(graph, OpId{i});
+    if (i >= ops / 2 && op.phase == Phase::kForward) op.phase = Phase::kBackward;
+    builder.add(std::move(op));
+  }
+  return std::move(builder).build().value();
+}
+
+MemoryPlan random_plan(Rng& rng, const OpGraph& graph, std::size_t devices) {
+  MemoryPlan plan;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId op{i};
+    if (!not_recomputable(graph, op).empty() || graph.num_outputs(op) == 0) continue;
+    const TensorId tensor = graph.first_output(op);
+    const bool waits = std::ranges::any_of(
+        graph.consumers(tensor), [&](OpId reader) { return graph.phase(reader) != Phase::kForward; });
+    const std::uint32_t choice = rng.below(3);
+    if (choice == 0) plan.recompute.push_back(op);
+    if (choice == 1 && waits)
+      plan.moved.push_back({tensor, static_cast<DeviceId>(rng.below(static_cast<std::uint32_t>(devices)))});
+  }
+  return plan;
 }
 
 std::vector<OpId> random_order(Rng& rng, const OpGraph& graph) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "graph/memory_plan.h"
 #include "graph/op_graph.h"
 #include "placement/machine/device.h"
 #include "placement/placement.h"
@@ -29,6 +30,10 @@ OpGraph sample_graph(const std::vector<SampleOp>& ops);
 /// A random DAG with views, state, colocation and updates in it. @pre ops >= 4.
 OpGraph random_graph(Rng& rng, std::uint32_t ops);
 OpGraph random_graph(std::uint64_t seed, std::uint32_t ops);
+
+/// Such a graph whose later ops are a backward pass, and decisions about the tensors that wait for it.
+OpGraph random_training_graph(Rng& rng, std::uint32_t ops);
+MemoryPlan random_plan(Rng& rng, const OpGraph& graph, std::size_t devices);
 
 /// A random topological order: any ready op comes next, with equal probability.
 std::vector<OpId> random_order(Rng& rng, const OpGraph& graph);

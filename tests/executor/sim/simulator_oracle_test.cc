@@ -12,6 +12,7 @@
 
 #include "executor/sim/simulator.h"
 #include "graph/lowering.h"
+#include "placement/order.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace {
@@ -157,6 +158,7 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
         const OpId op = op_lane[d].op;
         op_lane[d].end = kNever;
         done.insert(index(op));
+        if (graph.type_name(op) == kFetchType) used[d] += graph.output_bytes(op);  // What it read ends below.
         for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b) {
           present.insert({b, d});
           if (index(lowered.base(BufferId{b})) == b) held.insert(b);
@@ -227,6 +229,36 @@ TEST(SimulatorOracle, AgreesOnSharedLinksAndSeveralEngines) {
           static_cast<DeviceId>(rng.below(static_cast<std::uint32_t>(devices.size())));
     }
   }
+}
+
+TEST(SimulatorOracle, AgreesOnTheGraphsOfMemoryPlans) {
+  int plans = 0, moved = 0;
+  for (std::uint64_t seed = 0; seed < 1'000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 6};
+    const OpGraph original = testing::random_training_graph(rng, 8 + rng.below(40));
+    const DeviceSet devices = testing::sample_devices(1 + rng.below(3), rng.below(2) == 0, 40'000);
+    const MemoryPlan plan = testing::random_plan(rng, original, devices.size());
+    const auto made = planned(original, plan, devices.names());
+    if (!made) continue;  // An update comes before what would run again.
+    ++plans;
+    moved += static_cast<int>(plan.moved.size());
+    Simulator simulator{made->graph, devices, {.incremental = seed % 2 == 0}};
+    for (int k = 0; k < 3; ++k) {
+      const Placement placement =
+          planned(testing::random_placement(rng, original.num_ops(), devices.size()), *made);
+      Measurement fast;
+      ASSERT_TRUE(simulator.measure(placement, fast).ok());
+      expect_equal(fast, plain_simulation(made->graph, devices, placement));
+      const auto timed = simulator.measure_within(placement, 1).value();
+      ASSERT_TRUE(timed.has_value());
+      EXPECT_EQ(timed->step_time_s, fast.step_time_s);
+      EXPECT_EQ(timed->bytes_over, fast.bytes_over);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+  EXPECT_GT(plans, 500);
+  EXPECT_GT(moved, 1'000);
 }
 
 TEST(SimulatorOracle, MemoryOfATraceReachesThePeaks) {
