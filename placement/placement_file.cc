@@ -15,6 +15,9 @@ namespace {
 using nlohmann::json;
 constexpr const char* kFormat = "emplace-placement";
 
+/// Whether the file has memory decisions, and therefore version 2.
+bool has_plan(const json& document) { return document.value("version", json{}) == 2; }
+
 Result<json> read(const std::filesystem::path& path) {
   EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path));
   const std::string where = printable(path.filename().string());
@@ -23,8 +26,8 @@ Result<json> read(const std::filesystem::path& path) {
   if (document.is_discarded() || !document.is_object()) return invalid(where, "is not JSON");
   if (document.value("format", json{}) != kFormat)
     return invalid(where, "is not a placement", "its `format` must be \"emplace-placement\"");
-  if (document.value("version", json{}) != 1)
-    return invalid(where, "is a placement of another version", "this emplace reads version 1");
+  if (document.value("version", json{}) != 1 && !has_plan(document))
+    return invalid(where, "is a placement of another version", "this emplace reads versions 1 and 2");
   return document;
 }
 
@@ -57,7 +60,10 @@ Result<Unit> check_graph(const json& document, const std::string& where, const O
 /// Resolves every op's device name with `find`, a Result<DeviceId>(const std::string&).
 template <class Find>
 Result<Placement> resolve(const json& document, const std::string& where, const OpGraph& graph,
-                          const std::string& graph_sha256, Find find) {
+                          const std::string& graph_sha256, Plans plans, Find find) {
+  if (plans == Plans::kRefused && has_plan(document))
+    return invalid(where, "has memory decisions (recompute, move), which are not known here",
+                   "place the graph without --allow recompute,offload");
   const auto ops = document.find("ops");
   if (ops == document.end() || !ops->is_object()) return invalid(where, "has no ops");
   EMPLACE_TRY(check_graph(document, where, graph, graph_sha256));
@@ -80,6 +86,62 @@ Result<Placement> resolve(const json& document, const std::string& where, const 
     placement.push_back(device->second);
   }
   return placement;
+}
+
+using Ops = std::unordered_map<std::string_view, OpId>;
+Ops ops_by_name(const OpGraph& graph) {
+  Ops ops;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) ops.emplace(graph.name(OpId{i}), OpId{i});
+  return ops;
+}
+
+Result<OpId> find_op(const Ops& ops, const json& name, const std::string& where, const char* list) {
+  if (!name.is_string()) return invalid(where, fmt::format("its {} is not a list of op names", list));
+  const auto& text = name.get_ref<const std::string&>();
+  const auto op = ops.find(text);
+  if (op != ops.end()) return op->second;
+  return invalid(where,
+                 fmt::format("its {} names op '{}', which the graph lacks", list, printable(text, 80)));
+}
+
+/// {"tensor": op, "output": k, "to": device, "after": op}; without `output` it is the first one.
+Result<MovedTensor> read_move(const json& entry, const std::string& where, const OpGraph& graph,
+                              const Ops& ops, const DeviceSet& devices) {
+  const json none;
+  const auto field = [&](const char* key) -> const json& {
+    const auto found = entry.find(key);
+    return found == entry.end() ? none : *found;
+  };
+  if (!entry.is_object() || !field("to").is_string())
+    return invalid(where, "its move is not a list of objects with tensor and to");
+  EMPLACE_TRY_ASSIGN(const OpId op, find_op(ops, field("tensor"), where, "move"));
+  const json& output = field("output");
+  const bool first = output.is_null();
+  if (!first && (!output.is_number_unsigned() || output.get<std::uint64_t>() >= graph.num_outputs(op)))
+    return invalid(where, "moves an output of " + quoted_op(graph, op) + " that it does not have");
+  if (graph.num_outputs(op) == 0) return invalid(where, quoted_op(graph, op) + " has no output to move");
+  MovedTensor move{.tensor = graph.output(op, first ? 0 : output.get<std::size_t>())};
+  const auto to = devices.find(field("to").get_ref<const std::string&>());
+  if (!to) return invalid(where, "moves " + quoted_op(graph, op) + ": " + to.error().context);
+  move.to = *to;
+  if (!field("after").is_null()) {
+    EMPLACE_TRY_ASSIGN(move.after, find_op(ops, field("after"), where, "move"));
+  }
+  return move;
+}
+
+json plan_json(const OpGraph& graph, const DeviceSet& devices, const MemoryPlan& plan) {
+  json recompute = json::array(), moves = json::array();
+  for (const OpId op : plan.recompute) recompute.push_back(std::string{graph.name(op)});
+  for (const MovedTensor& move : plan.moved) {
+    const OpId op = graph.producer(move.tensor);
+    json entry{{"tensor", std::string{graph.name(op)}}, {"to", devices[move.to].name}};
+    if (move.tensor != graph.first_output(op))
+      entry["output"] = index(move.tensor) - index(graph.first_output(op));
+    if (move.after != kNoOp) entry["after"] = std::string{graph.name(move.after)};
+    moves.push_back(std::move(entry));
+  }
+  return {{"version", 2}, {"recompute", std::move(recompute)}, {"move", std::move(moves)}};
 }
 
 }  // namespace
@@ -106,19 +168,50 @@ Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& gr
                 {"seed", info.seed},
                 {"created", info.created},
                 {"ops", std::move(ops)}};
+  if (!info.plan.empty()) document.update(plan_json(graph, devices, info.plan));
   if (!info.order.empty()) {
     json order = json::array();
-    for (const OpId op : info.order) order.push_back(std::string{graph.name(op)});
+    const auto list = [&](const OpGraph& ordered) {
+      for (const OpId op : info.order) order.push_back(std::string{ordered.name(op)});
+    };
+    if (info.plan.empty()) {
+      list(graph);
+    } else {
+      EMPLACE_TRY_ASSIGN(const PlannedGraph planned_graph, planned(graph, info.plan, devices.names()));
+      list(planned_graph.graph);
+    }
     document["order"] = std::move(order);
   }
   return write_file(path, document.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 Result<Placement> load_placement(const std::filesystem::path& path, const OpGraph& graph,
-                                 const std::string& graph_sha256, const DeviceSet& devices) {
+                                 const std::string& graph_sha256, const DeviceSet& devices, Plans plans) {
   EMPLACE_TRY_ASSIGN(const auto document, read(path));
-  return resolve(document, printable(path.filename().string()), graph, graph_sha256,
+  return resolve(document, printable(path.filename().string()), graph, graph_sha256, plans,
                  [&](const std::string& name) { return devices.find(name); });
+}
+
+Result<MemoryPlan> load_plan(const std::filesystem::path& path, const OpGraph& graph,
+                             const std::string& graph_sha256, const DeviceSet& devices) {
+  EMPLACE_TRY_ASSIGN(const auto document, read(path));
+  MemoryPlan plan;
+  if (!has_plan(document)) return plan;
+  const std::string where = printable(path.filename().string());
+  EMPLACE_TRY(check_graph(document, where, graph, graph_sha256));
+  const Ops ops = ops_by_name(graph);
+  for (const char* list : {"recompute", "move"})
+    if (const auto found = document.find(list); found != document.end() && !found->is_array())
+      return invalid(where, fmt::format("its {} is not a list", list));
+  for (const json& name : document.value("recompute", json::array())) {
+    EMPLACE_TRY_ASSIGN(const OpId op, find_op(ops, name, where, "recompute"));
+    plan.recompute.push_back(op);
+  }
+  for (const json& entry : document.value("move", json::array())) {
+    EMPLACE_TRY_ASSIGN(const MovedTensor move, read_move(entry, where, graph, ops, devices));
+    plan.moved.push_back(move);
+  }
+  return plan;
 }
 
 Result<NamedPlacement> load_named_placement(const std::filesystem::path& path, const OpGraph& graph,
@@ -136,8 +229,8 @@ Result<NamedPlacement> load_named_placement(const std::filesystem::path& path, c
     if (at == named.devices.end()) named.devices.push_back(name);
     return static_cast<DeviceId>(number);
   };
-  EMPLACE_TRY_ASSIGN(named.placement,
-                     resolve(document, printable(path.filename().string()), graph, graph_sha256, find));
+  EMPLACE_TRY_ASSIGN(named.placement, resolve(document, printable(path.filename().string()), graph,
+                                              graph_sha256, Plans::kRefused, find));
   return named;
 }
 
@@ -160,16 +253,11 @@ Result<OpOrder> load_order(const std::filesystem::path& path, const OpGraph& gra
   if (list == document.end()) return OpOrder{};
   EMPLACE_TRY(check_graph(document, where, graph, graph_sha256));
   if (!list->is_array()) return invalid(where, "its order is not a list of op names");
-  std::unordered_map<std::string_view, OpId> ops;
-  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) ops.emplace(graph.name(OpId{i}), OpId{i});
+  const Ops ops = ops_by_name(graph);
   OpOrder order;
   for (const json& entry : *list) {
-    if (!entry.is_string()) return invalid(where, "its order is not a list of op names");
-    const auto& name = entry.get_ref<const std::string&>();
-    const auto op = ops.find(name);
-    if (op == ops.end())
-      return invalid(where, "its order names op '" + printable(name, 80) + "', which the graph lacks");
-    order.push_back(op->second);
+    EMPLACE_TRY_ASSIGN(const OpId op, find_op(ops, entry, where, "order"));
+    order.push_back(op);
   }
   if (auto checked = check_order(graph, order); !checked) return invalid(where, checked.error().context);
   return order;

@@ -1,6 +1,6 @@
 #pragma once
-/// Placements on disk: `format: "emplace-placement"`, version 1, ops and devices by name
-/// (docs/reference/file_formats.md).
+/// Placements on disk: `format: "emplace-placement"`, ops and devices by name; version 1, or 2 with memory
+/// decisions (docs/reference/file_formats.md).
 
 #include <cstdint>
 #include <filesystem>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "graph/memory_plan.h"
 #include "graph/op_graph.h"
 #include "graph/order.h"
 #include "placement/machine/device.h"
@@ -22,10 +23,11 @@ struct PlacementInfo {
   std::string method, executor;  ///< Method that found it; executor that measured it.
   std::uint64_t seed = 0;
   std::string created;  ///< Creation time as "2026-01-31T12:34:56Z".
-  OpOrder order;        ///< Order of the ops that the placement was measured in; empty: issue order.
+  MemoryPlan plan;      ///< Memory decisions; empty: the file has version 1.
+  OpOrder order;        ///< Order of the plan's graph that the placement was measured in; empty: issue order.
 };
 
-/// Writes the file atomically. Errors: kIo.
+/// Writes the file atomically. Errors: kIo; those of planned().
 Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& graph, const DeviceSet& devices,
                             std::span<const DeviceId> placement, const Measurement& measured,
                             const PlacementInfo& info);
@@ -36,6 +38,10 @@ struct NamedPlacement {
   std::vector<std::string> devices;
   Placement placement;  ///< Placement; ids index `devices`.
 };
+
+/// Whether a reader of placements knows memory decisions. One that does not refuses a file with them: without
+/// them the placement is another one.
+enum class Plans : std::uint8_t { kRefused, kKnown };
 
 /// Errors: as load_placement, but a device is unknown if it is missing from the file's own list; kInvalid for
 /// more than 256 devices.
@@ -49,13 +55,20 @@ Result<std::vector<std::string>> placement_devices(const std::filesystem::path& 
 Result<std::string> placement_method(const std::filesystem::path& path);
 
 /// Errors: kIo; kInvalid if it is not a placement file, is for another graph (by hash), names an unknown
-/// device or op, or omits an op.
+/// device or op, or omits an op; has memory decisions that are refused.
 Result<Placement> load_placement(const std::filesystem::path& path, const OpGraph& graph,
-                                 const std::string& graph_sha256, const DeviceSet& devices);
+                                 const std::string& graph_sha256, const DeviceSet& devices,
+                                 Plans plans = Plans::kRefused);
 
-/// The order of the ops that a placement file lists; empty if it lists none. Errors: kIo; kInvalid if it is
-/// not a placement file, is for another graph (by hash), or its order omits, repeats or misnames an op, or
-/// has an op before one of its inputs.
+/// The memory decisions of a placement file; empty if it has none. Errors: kIo; kInvalid if it is not a
+/// placement file, is for another graph (by hash), or names an unknown op, output or device.
+Result<MemoryPlan> load_plan(const std::filesystem::path& path, const OpGraph& graph,
+                             const std::string& graph_sha256, const DeviceSet& devices);
+
+/// The order of the ops that a placement file lists; empty if it lists none. `graph`: that of the file's
+/// plan, if it has one; the hash is always that of the original graph. Errors: kIo; kInvalid if it is not a
+/// placement file, is for another graph (by hash), or its order omits, repeats or misnames an op, or has an
+/// op before one of its inputs.
 Result<OpOrder> load_order(const std::filesystem::path& path, const OpGraph& graph,
                            const std::string& graph_sha256);
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/memory_plan.h"
 #include "graph/order.h"
 #include "placement/measurement.h"
 #include "placement/placement.h"
@@ -29,6 +30,9 @@ struct Answer {
   std::string method;             ///< The method that found it.
   std::vector<Finding> findings;  ///< Each one better than the previous.
 
+  /// What is recomputed and moved; empty unless that was allowed. The measurement is that of the plan's
+  /// graph, and `order` an order of it.
+  MemoryPlan plan;
   OpOrder order;             ///< Order in which devices take ready ops; empty: the issue order.
   Measurement issue;         ///< The same placement in issue order, after a search for orders.
   double issue_seconds = 0;  ///< Best step time in issue order, after a search for orders; 0: none fits [s].

@@ -1,5 +1,7 @@
 #include "solver/request.h"
 
+#include <array>
+
 #include "base/text/words.h"
 
 namespace emplace {
@@ -17,16 +19,21 @@ Result<Unit> check_auto(const Request& request, const std::string& option) {
   return Unit{};
 }
 
-/// A search for orders knows one model of a step only.
-Result<Unit> check_order(const Request& request) {
-  if (request.order == Ordering::kIssue) return Unit{};
+/// Searches for orders and memory plans know one model of a step only.
+Result<Unit> check_allowed(const Request& request) {
+  EMPLACE_TRY_ASSIGN(const Allowed words, parse_allowed(request.allow));
+  const Allowed allowed = request.allowed();
+  if (allowed == Allowed{}) return Unit{};
+  const std::string option =
+      words == Allowed{} ? "--order search" : "--allow " + printable(request.allow, 40);
   if (request.judge.objective != Objective::kStepTime)
-    return invalid("--order search", "needs --objective step-time", "no other objective has an order");
+    return invalid(option, "needs --objective step-time", "other objectives have neither order nor memory");
   if (request.judge.simulator.dispatch != Dispatch::kProgram)
-    return invalid("--order search", "needs --dispatch program", "fifo takes ops in no order of its own");
+    return invalid(option, "needs --dispatch program", "fifo takes ops in no order of its own");
   if (request.judge.placeto)
-    return invalid("--order search", "needs --executor sim", "Placeto's simulator has an order of its own");
-  return check_auto(request, "--order search");
+    return invalid(option, "needs --executor sim",
+                   "Placeto's simulator has an order of its own, and no memory");
+  return check_auto(request, option);
 }
 
 /// `option` changes the most likely placement of a policy.
@@ -45,12 +52,33 @@ Result<Unit> check_several(const Request& request) {
     return invalid("--robust", "searches for one placement", "remove --best-of, or --robust");
   if (request.judge.objective != Objective::kStepTime)
     return invalid(option, "needs --objective step-time", "it simulates steps");
-  if (request.order == Ordering::kSearch)
-    return invalid(option, "needs --order issue", "it searches for placements in issue order");
+  if (request.allowed() != Allowed{})
+    return invalid(option, "needs --order issue and no --allow", "it searches for placements in issue order");
   return check_auto(request, option);
 }
 
 }  // namespace
+
+Result<Allowed> parse_allowed(std::string_view text) {
+  Allowed allowed;
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    constexpr std::array<std::string_view, 5> kWords{"none", "all", "recompute", "offload", "order"};
+    EMPLACE_TRY_ASSIGN(const std::size_t word, find_word("word of --allow", text.substr(0, comma), kWords));
+    allowed.recompute = allowed.recompute || word == 1 || word == 2;
+    allowed.offload = allowed.offload || word == 1 || word == 3;
+    allowed.order = allowed.order || word == 1 || word == 4;
+    text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
+  }
+  return allowed;
+}
+
+Allowed Request::allowed() const {
+  const auto words = parse_allowed(allow);
+  Allowed allowed = words ? *words : Allowed{};
+  allowed.order = allowed.order || order == Ordering::kSearch;
+  return allowed;
+}
 
 void Request::list(Settings& s) {
   s.add("method", method,
@@ -75,6 +103,11 @@ void Request::list(Settings& s) {
   s.add("order", order,
         "Order in which devices take ready ops: issue, or search (auto also searches for an order, "
         "and writes it to the placement file)");
+  s.add("allow", allow,
+        "What auto may decide besides the devices: recompute (ops that run again for the backward pass), "
+        "offload "
+        "(tensors that wait on another device), order (as --order search); several with commas, all, or none "
+        "(default: none; without this option, what would make a graph fit is tried if nothing fits)");
   s.add("best-of", best_of, between(1, kMostPlacements),
         "auto also searches for placements that differ from its answer, N in all, each at most 2 % "
         "slower; written beside the -o file as NAME-2.json and so on (default: 1)");
@@ -88,7 +121,7 @@ Result<Unit> Request::check() const {
   EMPLACE_TRY(check_ranges(*this));
   if (!weights.empty() && method != "pretrained")
     return invalid("--weights", "is for --method pretrained", "add it, or remove --weights");
-  EMPLACE_TRY(check_order(*this));
+  EMPLACE_TRY(check_allowed(*this));
   if (unseen_order >= 0) EMPLACE_TRY(check_zero_shot(*this, "--unseen-order"));
   if (pass) EMPLACE_TRY(check_zero_shot(*this, "--pass"));
   return check_several(*this);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "base/settings.h"
@@ -30,6 +31,18 @@ constexpr auto enum_words(Ordering) {
                    std::array{EnumWord{Ordering::kIssue, "issue"}, EnumWord{Ordering::kSearch, "search"}}};
 }
 
+/// What a search may decide besides the devices.
+struct Allowed {
+  bool order = false;      ///< The order in which devices take their ready ops.
+  bool recompute = false;  ///< Kernels of the forward pass that run again for the backward pass.
+  bool offload = false;    ///< Tensors that wait for it on another device.
+
+  bool memory() const { return recompute || offload; }
+  bool operator==(const Allowed&) const = default;
+};
+/// "recompute,offload,order", "all" or "none"; empty as "none". Errors (kInvalid): another word.
+Result<Allowed> parse_allowed(std::string_view text);
+
 /// The time of a search or of learning unless the request has a budget [s].
 inline constexpr double kDefaultBudget_s = 30;
 
@@ -52,6 +65,7 @@ struct Request {
   std::int64_t unseen_order = -1;  ///< Negative: the policy's own order.
   bool pass = false;               ///< The placements on the way to the most likely one are candidates, too.
   Ordering order = Ordering::kIssue;
+  std::string allow;          ///< Words of Allowed; empty: only the order, if it is searched.
   std::uint32_t best_of = 1;  ///< Placements that differ, the answer included.
   bool robust = false;
   std::uint32_t threads = 0;  ///< 0: one per core.
@@ -65,6 +79,8 @@ struct Request {
   /// Errors (kInvalid): settings that cannot be combined, and what to change.
   Result<Unit> check() const;
 
+  /// What `allow` and `order` allow. @pre check().
+  Allowed allowed() const;
   bool has_budget() const { return budget.seconds >= 0; }
   double budget_or(double otherwise) const { return has_budget() ? budget.seconds : otherwise; }
   /// Whether a policy alone answers: the searches of auto run beside it only if a budget is given.

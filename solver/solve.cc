@@ -12,6 +12,7 @@
 #include "base/text/words.h"
 #include "placement/bounds/feasibility.h"
 #include "placement/machine/cost_model.h"
+#include "solver/memory/plan_search.h"
 #include "solver/methods.h"
 #include "solver/portfolio/ordered_portfolio.h"
 #include "solver/portfolio/portfolio.h"
@@ -131,7 +132,7 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
 
   // 3. Proofs: nothing fits, or nothing is faster than the bound, at which auto ends.
   if (fits_a_step(request.judge, graph) && !request.known_to_fit) {
-    EMPLACE_TRY(must_fit(graph, machine, constraints));
+    EMPLACE_TRY(must_fit(graph, machine, constraints, request.allowed().recompute));
   }
   if (context.bound_s == 0)
     problem.context.bound_s = bound_of(request.judge, graph, machine, constraints).seconds;
@@ -158,8 +159,9 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
     problem.context.starts = starts;
   }
   start_budget();
-  if (request.order == Ordering::kSearch)
-    return run_ordered_portfolio(methods, problem, request.judge, model);
+  const Allowed allowed = request.allowed();
+  if (allowed.memory()) return search_plans(methods, problem, request.judge, model, allowed);
+  if (allowed.order) return run_ordered_portfolio(methods, problem, request.judge, model);
   if (request.robust || request.best_of > 1) return several(request, problem, model, methods);
   return run_portfolio(methods, problem, request.judge, model);
 }

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 std::vector<std::string> devices_of(record::RunHeader header, const fs::path& run, std::size_t count) {
   if (const auto graphs = header.graphs(); graphs && !graphs->empty()) {
     const auto devices = parse_recorded_devices(graphs->front().devices_toml, "run.db", {}, kUnstatedCosts);
-    if (devices && devices->size() == count) return device_names(*devices);
+    if (devices && devices->size() == count) return devices->names();
   }
   for (const char* kept : {"best.placement.json", "baseline.placement.json"}) {
     const auto names = placement_devices(run / kept);

@@ -95,9 +95,9 @@ Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, c
   return apply_rules(graph, devices, rules);
 }
 
-Result<Unit> must_fit(const Inputs& inputs) {
+Result<Unit> must_fit(const Inputs& inputs, bool recomputes) {
   if (!fits_a_step(inputs.judge, inputs.graph)) return Unit{};  // The proof counts the tensors of a step.
-  return must_fit(inputs.graph, inputs.devices, inputs.constraints);
+  return must_fit(inputs.graph, inputs.devices, inputs.constraints, recomputes);
 }
 
 Result<Inputs> open_inputs(const InputOptions& options) {
@@ -145,12 +145,6 @@ Result<Inputs> open_inputs(const InputOptions& options) {
   for (std::string& note : arithmetic_notes(graph, *devices)) notes.push_back(std::move(note));
   return Inputs{std::move(graph), *std::move(devices), std::move(rules), *std::move(constraints), judge,
                 workload,         std::move(machine),  std::move(notes)};
-}
-
-std::vector<std::string> device_names(const DeviceSet& devices) {
-  std::vector<std::string> names;
-  for (const Device& device : devices.devices()) names.push_back(device.name);
-  return names;
 }
 
 std::string file_name(const std::string& path) { return fs::path{path}.filename().string(); }

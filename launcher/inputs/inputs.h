@@ -66,10 +66,9 @@ Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, c
 /// contradict each other; constraints that no device satisfies.
 Result<Inputs> open_inputs(const InputOptions& options);
 /// Errors (kNoPlacement): provably no placement fits the memory; the error states the shortfall in bytes and
-/// the smallest sufficient device.
-Result<Unit> must_fit(const Inputs& inputs);
+/// the smallest sufficient device. `recomputes`: memory_shortfall() (placement/bounds/feasibility.h).
+Result<Unit> must_fit(const Inputs& inputs, bool recomputes = false);
 
-std::vector<std::string> device_names(const DeviceSet& devices);
 std::string file_name(const std::string& path);
 
 }  // namespace emplace::launcher

@@ -13,6 +13,7 @@
 #include "launcher/inputs/costs_json.h"
 #include "launcher/placing/jitter_options.h"
 #include "launcher/placing/results.h"
+#include "placement/machine/cost_model.h"
 
 namespace emplace::launcher {
 namespace {
@@ -52,6 +53,47 @@ std::string pass_line(const Answer& answer) {
                      shown(answer.pass_s.back()), shown(std::ranges::min(answer.pass_s)));
 }
 
+/// What a memory plan decides, as sums.
+struct PlanSums {
+  double recompute_s = 0;
+  std::int64_t moved_bytes = 0;
+};
+PlanSums sums_of(const Answer& answer, const Inputs& inputs) {
+  PlanSums sums;
+  const CostTable costs{inputs.graph, inputs.devices};
+  for (const OpId op : answer.plan.recompute)
+    sums.recompute_s += static_cast<double>(costs.ns(answer.placement[index(op)], op)) * 1e-9;
+  for (const MovedTensor& move : answer.plan.moved) sums.moved_bytes += inputs.graph.bytes(move.tensor);
+  return sums;
+}
+
+Json plan_json(const Answer& answer, const Inputs& inputs) {
+  const PlanSums sums = sums_of(answer, inputs);
+  auto recompute = Json::array(), moves = Json::array();
+  for (const OpId op : answer.plan.recompute) recompute.push_back(std::string{inputs.graph.name(op)});
+  for (const MovedTensor& move : answer.plan.moved)
+    moves.push_back({{"tensor", std::string{inputs.graph.name(inputs.graph.producer(move.tensor))}},
+                     {"to", inputs.devices[move.to].name}});
+  return {{"recompute", std::move(recompute)},
+          {"recompute_s", sums.recompute_s},
+          {"move", std::move(moves)},
+          {"moved_bytes", sums.moved_bytes}};
+}
+
+/// Returns what is decided: "memory     recomputes 40 ops (3 ms), moves 12 tensors (2.5 GiB)".
+std::string plan_line(const Answer& answer, const Inputs& inputs) {
+  const MemoryPlan& plan = answer.plan;
+  if (plan.empty()) return "memory     everything is kept; no other decision was better";
+  const PlanSums sums = sums_of(answer, inputs);
+  std::string text;
+  if (!plan.recompute.empty())
+    text = fmt::format("recomputes {} ops ({})", plan.recompute.size(), format_seconds(sums.recompute_s));
+  if (!plan.moved.empty())
+    text += fmt::format("{}moves {} tensors ({})", text.empty() ? "" : ", ", plan.moved.size(),
+                        format_bytes(sums.moved_bytes));
+  return "memory     " + text;
+}
+
 /// Returns what the order changed: "order      searched; in issue order this placement takes 3 s".
 std::string order_line(const Answer& answer, const Inputs& inputs) {
   if (answer.order.empty()) return "order      issue; no other order was better";
@@ -89,7 +131,8 @@ Json answer_json(const Answer& answer, const AnswerFacts& facts) {
             {"wall_s", facts.wall_s},
             {"slower_than_single_device", facts.slower_than_single},
             {"order", answer.order.empty() ? "issue" : "search"}};
-  if (request.order == Ordering::kSearch) json["order_gain"] = order_gain_json(answer);
+  if (request.allowed().memory()) json["memory_plan"] = plan_json(answer, facts.inputs);
+  if (request.allowed().order) json["order_gain"] = order_gain_json(answer);
   if (facts.steps) json["jitter"] = jitter_json(*facts.steps, *request.noise);
   if (facts.fastest_steps)
     json["robust"] = Json{{"fastest_step_time_s", answer.fastest.front().measurement.step_time_s},
@@ -115,7 +158,8 @@ std::string answer_text(const Answer& answer, const AnswerFacts& facts) {
   text += facts.bound.seconds > 0
               ? format_seconds(facts.bound.seconds) + ", the " + std::string{word_of(facts.bound.proof)}
               : std::string{"none is proven for this simulator"};
-  if (facts.request.order == Ordering::kSearch) text += "\n" + order_line(answer, facts.inputs);
+  if (facts.request.allowed().memory()) text += "\n" + plan_line(answer, facts.inputs);
+  if (facts.request.allowed().order) text += "\n" + order_line(answer, facts.inputs);
   if (facts.steps) text += "\n" + jitter_text(*facts.steps, *facts.request.noise, seconds);
   if (facts.fastest_steps) {
     const double fastest_s = answer.fastest.front().measurement.step_time_s;

@@ -236,7 +236,7 @@ Json Compare::as_json(const Inputs& inputs, double bound_s, const std::vector<Ta
     methods.push_back(std::move(method));
   }
   Json json{{"graph", inputs.graph.name()},
-            {"devices", device_names(inputs.devices)},
+            {"devices", inputs.devices.names()},
             {"objective", word_of(inputs.judge.objective)},
             {"lower_bound_s", bound_s},
             {"methods", methods}};
@@ -281,6 +281,7 @@ Result<ExitStatus> Compare::run(Console& console) {
                    "Placeto's simulator has an order of its own");
   EMPLACE_TRY_ASSIGN(const auto inputs,
                      open_problem(inputs_, request.judge.placeto, request.noise ? "--jitter" : "", console));
+  EMPLACE_TRY(check_memory(inputs_, inputs));
   judge = inputs.judge;
   const auto model = make_model(inputs.graph, inputs.devices, judge);
   const double bound_s = bound_of(judge, inputs.graph, inputs.devices, inputs.constraints).seconds;
@@ -341,7 +342,7 @@ void Compare::print(const Inputs& inputs, double bound_s, const std::vector<Tabl
   const Objective objective = inputs.judge.objective;
   const std::string what{objective == Objective::kStepTime ? "step time" : word_of(objective)};
   console.print(printable(inputs.graph.name()) + " on " + printable(inputs.machine) + "\n" +
-                render_table(rows, bound_s, device_names(inputs.devices), what) + verdict(rows));
+                render_table(rows, bound_s, inputs.devices.names(), what) + verdict(rows));
 }
 
 }  // namespace

@@ -203,7 +203,7 @@ Result<PlacementFile> Export::open_placement() const {
   file.constraints = *std::move(constraints);
   EMPLACE_TRY_ASSIGN(const std::string method, placement_method(what_));
   file.searched = inputs_.rules.empty() && find_method(method).ok();
-  file.devices = device_names(*file.machine);
+  file.devices = file.machine->names();
   file.placement = std::move(placement);
   return file;
 }

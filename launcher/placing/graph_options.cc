@@ -54,18 +54,38 @@ void report_assumptions(const Inputs& inputs, const std::string& file, Console& 
 }
 
 Result<Placement> open_placement(const std::string& file, const Inputs& inputs) {
-  EMPLACE_TRY_ASSIGN(auto placement,
-                     load_placement(file, inputs.graph, graph_sha256(inputs.graph), inputs.devices));
+  EMPLACE_TRY_ASSIGN(auto placement, load_placement(file, inputs.graph, graph_sha256(inputs.graph),
+                                                    inputs.devices, Plans::kKnown));
   if (auto obeyed = inputs.constraints.check(inputs.graph, inputs.devices, placement); !obeyed)
     return invalid(printable(file), obeyed.error().context);
   return placement;
 }
 
+Result<Unit> obey_plan(const MemoryPlan& plan, Inputs& inputs, Placement& placement) {
+  EMPLACE_TRY_ASSIGN(PlannedGraph graph, planned(inputs.graph, plan, inputs.devices.names()));
+  inputs.constraints = planned(inputs.constraints, graph, inputs.devices);
+  inputs.rules = planned(inputs.rules, graph, inputs.devices);
+  placement = planned(placement, graph);
+  inputs.graph = std::move(graph.graph);
+  return Unit{};
+}
+
 Result<OpOrder> obey_order(const std::string& file, Inputs& inputs, Placement& placement, Console& console) {
-  EMPLACE_TRY_ASSIGN(OpOrder order, load_order(file, inputs.graph, graph_sha256(inputs.graph)));
+  const std::string sha256 = graph_sha256(inputs.graph);
+  const bool has_steps = inputs.judge.objective == Objective::kStepTime &&
+                         inputs.judge.simulator.dispatch == Dispatch::kProgram && !inputs.judge.placeto;
+  EMPLACE_TRY_ASSIGN(const MemoryPlan plan, load_plan(file, inputs.graph, sha256, inputs.devices));
+  if (!plan.empty()) {
+    if (!has_steps)
+      return invalid(printable(file), "has memory decisions",
+                     "use --objective step-time, --dispatch program and no --executor placeto");
+    auto obeyed = obey_plan(plan, inputs, placement);
+    if (!obeyed) return Error{obeyed.error().code, printable(file) + ": " + obeyed.error().context};
+    console.note("memory plan: from the placement file");
+  }
+  EMPLACE_TRY_ASSIGN(OpOrder order, load_order(file, inputs.graph, sha256));
   if (order.empty()) return order;
-  if (inputs.judge.objective != Objective::kStepTime ||
-      inputs.judge.simulator.dispatch != Dispatch::kProgram || inputs.judge.placeto) {
+  if (!has_steps) {
     console.note(printable(file) +
                  ": its order is not used; it needs --objective step-time, --dispatch program and no "
                  "--executor placeto");
@@ -103,9 +123,14 @@ Result<Inputs> open_problem(const InputOptions& options, bool placeto, const std
   if (!noise.empty()) EMPLACE_TRY(check_jitter(noise, inputs.judge));
   report_assumptions(inputs, options.graph, console);
   for (const std::string& line : inputs.rules.lines()) console.note(line);
-  if (auto fits = must_fit(inputs); !placeto && !fits)
-    return Error{fits.error().code, printable(options.graph) + ": " + fits.error().context};
   return inputs;
+}
+
+Result<Unit> check_memory(const InputOptions& options, const Inputs& inputs, bool recomputes) {
+  if (inputs.judge.placeto) return Unit{};  // It has no memory.
+  auto fits = must_fit(inputs, recomputes);
+  if (!fits) return Error{fits.error().code, printable(options.graph) + ": " + fits.error().context};
+  return Unit{};
 }
 
 }  // namespace emplace::launcher

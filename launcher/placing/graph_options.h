@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "executor/split/judge.h"
+#include "graph/memory_plan.h"
 #include "graph/order.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/terminal/console.h"
@@ -33,14 +34,19 @@ void report_assumptions(const OpGraph& graph, const std::string& file, Console& 
 /// Prints also those about the machine.
 void report_assumptions(const Inputs& inputs, const std::string& file, Console& console);
 
-/// Reads a placement file. Errors: those of load_placement(); kInvalid for a placement that violates the
-/// constraints.
+/// Reads a placement file, with or without memory decisions. Errors: those of load_placement(); kInvalid for
+/// a placement that violates the constraints.
 Result<Placement> open_placement(const std::string& file, const Inputs& inputs);
 
-/// If the placement file lists an order, renumbers the graph, rules, constraints and placement in it, so that
-/// everything that takes ready ops by id obeys it, and prints one line. Returns the order; empty if there is
-/// none, or if the objective or the dispatch has no order (then a line reports that). Errors: those of
-/// load_order().
+/// Puts the ops of a memory plan into the graph, rules, constraints and placement. Errors: those of
+/// planned().
+Result<Unit> obey_plan(const MemoryPlan& plan, Inputs& inputs, Placement& placement);
+
+/// If the placement file has memory decisions, obeys them. If it lists an order, renumbers the graph, rules,
+/// constraints and placement in it, so that everything that takes ready ops by id obeys it, and prints one
+/// line. Returns the order; empty if there is none, or if the objective or the dispatch has no order (then a
+/// line reports that). Errors: those of load_plan(), obey_plan() and load_order(); kInvalid for decisions
+/// with another objective or model of a step.
 Result<OpOrder> obey_order(const std::string& file, Inputs& inputs, Placement& placement, Console& console);
 
 /// Errors (kInvalid): an --executor of a command that searches, other than sim and placeto.
@@ -50,10 +56,11 @@ Result<Unit> check_step_model(const std::string& executor);
 /// Errors (kInvalid): another objective.
 Result<Unit> use_placeto(bool placeto, Judge& judge, Console& console);
 
-/// Opens the inputs of a command that searches, prints what it assumes about them, and proves that something
-/// may fit. `noise`: the option that asks for noisy steps; empty: none. Errors: those of open_inputs(),
-/// use_placeto() and check_jitter(); kNoPlacement, with the graph's file.
+/// Opens the inputs of a command that searches, and prints what it assumes about them. `noise`: the option
+/// that asks for noisy steps; empty: none. Errors: those of open_inputs(), use_placeto() and check_jitter().
 Result<Inputs> open_problem(const InputOptions& options, bool placeto, const std::string& noise,
                             Console& console);
+/// Errors (kNoPlacement): provably nothing fits, with the graph's file. `recomputes`: must_fit() (inputs.h).
+Result<Unit> check_memory(const InputOptions& options, const Inputs& inputs, bool recomputes = false);
 
 }  // namespace emplace::launcher

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/jitter_options.h"
 #include "launcher/placing/placement_output.h"
+#include "launcher/placing/remedies.h"
 #include "launcher/placing/results.h"
 #include "launcher/terminal/progress_view.h"
 #include "launcher/terminal/setting_options.h"
@@ -23,6 +25,9 @@
 namespace emplace::launcher {
 namespace {
 
+/// The longest time in which remedies are tried.
+constexpr double kRemediesBudget_s = 10;
+
 class Place final : public Command {
  public:
   explicit Place(Extensions extensions)
@@ -32,7 +37,7 @@ class Place final : public Command {
         extensions_{std::move(extensions)} {}
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
-    settings_.declare(options, "method", "order", "m");
+    settings_.declare(options, "method", "allow", "m");
     options.option("--executor", output_.executor,
                    "Model that evaluates placements: sim, or placeto (Placeto's simulator, without memory)");
     settings_.declare(options, "best-of", "robust");
@@ -53,6 +58,11 @@ class Place final : public Command {
                       const LearnedMethods& learned, const Clock& clock, Console& console) const;
   /// The error of a heuristic or a search that found no placement, with the graph.
   Error located(const Error& error, const LearnedMethods& learned) const;
+  /// Reports that nothing fits, then what would make it fit, unless --allow or the kind of the search
+  /// excludes that.
+  Result<ExitStatus> without_placement(const Error& error, const Inputs& inputs,
+                                       const LearnedMethods& learned, const Clock& clock,
+                                       const StopSignal& stop, Console& console) const;
   Result<ExitStatus> print(const Inputs& inputs, Executor& executor, const Answer& answer,
                            const ProvenBound& bound, double wall_s, Console& console) const;
 
@@ -107,7 +117,7 @@ Result<Answer> Place::find(const Inputs& inputs, WatchedExecutor& executor, cons
                         .better =
                             [&](const Finding& finding, const Placement& placement, const OpOrder& order) {
                               // What other methods of auto find, the executor measures.
-                              if (request_.method != "auto" || request_.order == Ordering::kSearch)
+                              if (request_.method != "auto" || request_.allowed() != Allowed{})
                                 executor.record_value(finding.seconds);
                               if (!output_.path.empty()) best.update(finding.method, placement, order);
                             }};
@@ -120,20 +130,46 @@ Error Place::located(const Error& error, const LearnedMethods& learned) const {
   return Error{error.code, printable(inputs_.graph) + ": " + error.context};
 }
 
+Result<ExitStatus> Place::without_placement(const Error& error, const Inputs& inputs,
+                                            const LearnedMethods& learned, const Clock& clock,
+                                            const StopSignal& stop, Console& console) const {
+  const bool has_steps = request_.judge.objective == Objective::kStepTime && !inputs.judge.placeto &&
+                         inputs.judge.simulator.dispatch == Dispatch::kProgram;
+  if (!request_.allow.empty() || request_.method != "auto" || !request_.policy.empty() || !has_steps)
+    return error;
+  // The proof appears at once; trying takes time.
+  console.error(error.context);
+  if (!console.shows_progress() && !console.json())
+    return ExitStatus::kNoPlacement;  // Nobody would see them.
+  Request asked = request_;
+  asked.order = Ordering::kIssue;
+  asked.robust = false;
+  asked.best_of = 1;
+  const double budget_s = std::min(request_.budget_or(kRemediesBudget_s), kRemediesBudget_s);
+  EMPLACE_TRY_ASSIGN(const auto remedies, try_remedies(inputs_, inputs, asked, learned, clock, budget_s,
+                                                       [&] { return stop.received() != 0; }));
+  if (stop.received() != 0) return stopped_by(stop.received());
+  for (const std::string& line : remedies_lines(remedies)) console.note(line);
+  if (console.json()) console.print(json_text(Json{{"remedies", remedies_json(remedies)}}));
+  return ExitStatus::kNoPlacement;
+}
+
 Result<ExitStatus> Place::run(Console& console) {
   const auto learned = extensions_.learning(inputs_, !console.shows_progress());
   EMPLACE_TRY(prepare(*learned, console.seed()));
   const std::string noise = request_.robust ? "--robust" : request_.noise ? "--jitter" : "";
   EMPLACE_TRY_ASSIGN(const auto inputs, open_problem(inputs_, request_.judge.placeto, noise, console));
   EMPLACE_TRY(output_.check_writable());
+  const SystemClock clock;
+  const StopSignal stop;
+  if (auto may_fit = check_memory(inputs_, inputs, request_.allowed().recompute); !may_fit)
+    return without_placement(may_fit.error(), inputs, *learned, clock, stop, console);
   request_.graph = &inputs.graph;
   request_.machine = &inputs.devices;
   request_.constraints = &inputs.constraints;
   request_.judge = inputs.judge;
   request_.known_to_fit = true;
   const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
-  const SystemClock clock;
-  const StopSignal stop;
   ProgressView view{console, clock};
   const ProvenBound bound = bound_of(inputs.judge, inputs.graph, inputs.devices, inputs.constraints);
   const double shown_s = request_.budget_or(request_.method == "auto" ? kDefaultBudget_s : 0);
@@ -149,9 +185,11 @@ Result<ExitStatus> Place::run(Console& console) {
   if (answer->status == 0 && stop.received() != 0)
     answer->status = static_cast<int>(stopped_by(stop.received()));
   if (!answer->measurement.valid) {
-    return Error{Errc::kNoPlacement,
-                 printable(inputs_.graph) + ": no feasible placement was found; the closest is " +
-                     answer->method + "'s, where " + misfit(answer->measurement, inputs.devices)};
+    const Error error{Errc::kNoPlacement,
+                      printable(inputs_.graph) + ": no feasible placement was found; the closest is " +
+                          answer->method + "'s, where " + misfit(answer->measurement, inputs.devices)};
+    if (answer->status != 0) return error;
+    return without_placement(error, inputs, *learned, clock, stop, console);
   }
   if (!output_.path.empty()) {
     EMPLACE_TRY(output_.save(inputs, *answer, clock));
@@ -175,9 +213,12 @@ Result<ExitStatus> Place::print(const Inputs& inputs, Executor& executor, const 
                     .output = output_,
                     .wall_s = wall_s,
                     .slower_than_single = !slower.empty()};
-  facts.costs = costs_of(inputs, answer.placement);
+  Inputs planned = inputs;  // With the ops of the answer's plan.
+  Placement placement = answer.placement;
+  if (!answer.plan.empty()) EMPLACE_TRY(obey_plan(answer.plan, planned, placement));
+  facts.costs = costs_of(planned, placement);
   if (request_.noise) {
-    EMPLACE_TRY_ASSIGN(facts.steps, jittered_steps(inputs, answer.placement, answer.order, *request_.noise));
+    EMPLACE_TRY_ASSIGN(facts.steps, jittered_steps(planned, placement, answer.order, *request_.noise));
   }
   if (!answer.fastest.empty()) {
     EMPLACE_TRY_ASSIGN(facts.fastest_steps,

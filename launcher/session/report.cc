@@ -311,7 +311,7 @@ class Reader {
     record::ReportGraph graph;
     graph.name = one.graph.name(), graph.sha256 = one.sha256;
     graph.ops = one.graph.num_ops(), graph.edges = one.graph.num_edges();
-    graph.devices = device_names(one.devices);
+    graph.devices = one.devices.names();
     graph.assumed = graph_notes(one.graph);
     // Rows use the run's objective; schedules always come from the simulator.
     const auto model = make_model(one.graph, one.devices, judge_of(config_));

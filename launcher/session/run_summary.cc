@@ -130,7 +130,7 @@ std::string summary_text(const RunSummary& summary) {
     std::vector<TableRow> rows = heuristics.rows;
     for (const Outcome& outcome : summary.outcomes) rows.push_back(outcome.rows[g]);
     if (summary.task->graphs.size() > 1) text += "\n" + printable(one.graph.name());
-    text += "\n" + render_table(rows, heuristics.bound.seconds, device_names(one.devices));
+    text += "\n" + render_table(rows, heuristics.bound.seconds, one.devices.names());
     const auto comparable = [](const TableRow& row) {
       return row.found && row.measurement.label == MeasurementLabel::kSimulated;
     };

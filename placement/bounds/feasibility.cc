@@ -270,7 +270,7 @@ std::vector<DeviceMask> fitting_devices(const DeviceSet& devices, const Constrai
 }
 
 std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const DeviceSet& devices,
-                                                const Constraints& constraints) {
+                                                const Constraints& constraints, bool recomputes) {
   const LoweredGraph lowered{graph};
   const std::vector<ClassMemory> memory = class_memory(lowered, constraints);
   auto worst = class_too_large(graph, devices, constraints, memory);
@@ -291,8 +291,8 @@ std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const Devi
     if (lowered.takes_time(OpId{i})) everything += graph.output_bytes(OpId{i});
   }
   for (const Device& device : devices.devices()) have = saturating_sum(have, device.memory_bytes);
-  const auto together =
-      state_too_large(devices, constraints, own, everything > have ? most_alive_bytes(lowered) : 0);
+  const std::int64_t alive = everything > have && !recomputes ? most_alive_bytes(lowered) : 0;
+  const auto together = state_too_large(devices, constraints, own, alive);
   if (!worst && !together) return std::nullopt;
   const std::int64_t each = std::max(worst ? worst->each_bytes : 0, together ? together->each_bytes : 0);
   if (!worst || (together && together->short_bytes() > worst->short_bytes())) worst = together;
@@ -301,8 +301,9 @@ std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const Devi
                              bytes_text(worst->have_bytes) + " are available on " + worst->where};
 }
 
-Result<Unit> must_fit(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints) {
-  const auto shortfall = memory_shortfall(graph, devices, constraints);
+Result<Unit> must_fit(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
+                      bool recomputes) {
+  const auto shortfall = memory_shortfall(graph, devices, constraints, recomputes);
   if (!shortfall) return Unit{};
   return Error{Errc::kNoPlacement, "graph '" + printable(graph.name(), 80) + "': no placement fits: " +
                                        shortfall->what + ", short of " + bytes_text(shortfall->short_bytes) +

@@ -35,11 +35,13 @@ struct MemoryShortfall {
   std::int64_t each_bytes = 0;   ///< Least memory per device with which this proof no longer applies [B].
   std::string what;              ///< Demand and available memory, as text.
 };
+/// `recomputes`: tensors may be made again, so that those that wait between ops prove nothing.
 std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const DeviceSet& devices,
-                                                const Constraints& constraints);
+                                                const Constraints& constraints, bool recomputes = false);
 
 /// Errors (kNoPlacement) if no placement provably fits: the shortfall in bytes, and the least memory that
-/// each device concerned needs. Success does not imply that a placement fits.
-Result<Unit> must_fit(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints);
+/// each device concerned needs. Success does not imply that a placement fits. `recomputes`: as above.
+Result<Unit> must_fit(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
+                      bool recomputes = false);
 
 }  // namespace emplace

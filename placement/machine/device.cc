@@ -103,6 +103,18 @@ Result<DeviceSet> DeviceSet::make(std::vector<Device> devices, Link everywhere) 
   return make(std::move(devices), std::move(links));
 }
 
+DeviceSet DeviceSet::with_memory(std::int64_t bytes) const {
+  DeviceSet set = *this;
+  for (Device& device : set.devices_) device.memory_bytes = bytes;
+  return set;
+}
+
+std::vector<std::string> DeviceSet::names() const {
+  std::vector<std::string> names;
+  for (const Device& device : devices_) names.push_back(device.name);
+  return names;
+}
+
 Result<DeviceId> DeviceSet::find(std::string_view name) const {
   std::vector<std::string_view> names;
   for (std::size_t i = 0; i < devices_.size(); ++i) {

@@ -131,6 +131,9 @@ class DeviceSet {
   /// and memory.
   double corun() const { return corun_; }
   DeviceSet with_corun(double factor) const;
+  /// The same machine, each device with so much memory [B].
+  DeviceSet with_memory(std::int64_t bytes) const;
+  std::vector<std::string> names() const;  ///< [devices]
   /// Errors: kInvalid, with the nearest name.
   Result<DeviceId> find(std::string_view name) const;
   /// The devices whose names start with `prefix`.

@@ -12,6 +12,7 @@ SETTINGS = (
     "unseen-order",
     "pass",
     "order",
+    "allow",
     "best-of",
     "robust",
     "threads",

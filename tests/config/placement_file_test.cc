@@ -47,7 +47,7 @@ TEST_F(PlacementFile, RefusesWrongFiles) {
   const std::string head = R"({"format": "emplace-placement", "version": 1, "graph_sha256": "hash", "ops": )";
   expect_refused("nonsense", "not JSON");
   expect_refused("{}", "not a placement");
-  expect_refused(R"({"format": "emplace-placement", "version": 2})", "another version");
+  expect_refused(R"({"format": "emplace-placement", "version": 3})", "another version");
   expect_refused(head + R"({"a": "gpu:0"}})", "places 1 ops");
   expect_refused(head + R"({"a": "gpu:0", "c": "gpu:0"}})", "leaves out op 'b'");
   expect_refused(head + R"({"a": "gpu:0", "b": "gpu:7"}})", "op 'b'");
@@ -66,6 +66,72 @@ TEST_F(PlacementFile, OrderIsOptionalAndRoundTrips) {
   info.order.clear();
   ASSERT_TRUE(save_placement(path_, graph, devices_, placement, {}, info).ok());
   EXPECT_TRUE(load_order(path_, graph, "hash")->empty());
+}
+
+/// Two kernels whose outputs wait for a backward pass.
+OpGraph training() {
+  return testing::sample_graph({{"a"},
+                                {"b", {{0, 0}}, {4, 4}},
+                                {"loss", {{1, 0}, {1, 1}}},
+                                {"g", {{2, 0}, {0, 0}, {1, 1}}, {4}, 1, 1, "Work", false, Phase::kBackward}});
+}
+
+TEST_F(PlacementFile, MemoryDecisionsRoundTripWithTheOrderOfTheirGraph) {
+  const OpGraph graph = training();
+  const Placement placement(graph.num_ops(), DeviceId{1});
+  PlacementInfo info{
+      .graph_sha256 = "hash",
+      .plan = {.recompute = {OpId{0}},
+               .moved = {{.tensor = graph.output(OpId{1}, 1), .to = DeviceId{0}, .after = OpId{2}}}}};
+  const PlannedGraph made = planned(graph, info.plan, devices_.names()).value();
+  for (std::uint32_t i = 0; i < made.graph.num_ops(); ++i) info.order.push_back(OpId{i});
+  ASSERT_TRUE(save_placement(path_, graph, devices_, placement, {}, info).ok());
+  const auto plan = load_plan(path_, graph, "hash", devices_);
+  ASSERT_TRUE(plan.ok()) << plan.error().context;
+  EXPECT_EQ(*plan, info.plan);
+  const auto order = load_order(path_, made.graph, "hash");
+  ASSERT_TRUE(order.ok()) << order.error().context;
+  EXPECT_EQ(*order, info.order);
+  EXPECT_EQ(*load_placement(path_, graph, "hash", devices_, Plans::kKnown), placement);
+  // One that knows no plans must not take it for a placement without them.
+  EXPECT_FALSE(load_placement(path_, graph, "hash", devices_).ok());
+  EXPECT_FALSE(load_named_placement(path_, graph, "hash").ok());
+}
+
+TEST_F(PlacementFile, WithoutMemoryDecisionsTheVersionIsOne) {
+  ASSERT_TRUE(save_placement(path_, graph_, devices_, Placement(2), {}, {.graph_sha256 = "hash"}).ok());
+  const auto bytes = read_file(path_).value();
+  const std::string text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  EXPECT_NE(text.find("\"version\": 1"), std::string::npos);
+  EXPECT_EQ(text.find("recompute"), std::string::npos);
+  EXPECT_TRUE(load_plan(path_, graph_, "hash", devices_)->empty());
+}
+
+TEST_F(PlacementFile, RefusesWrongMemoryDecisionsInOneLine) {
+  const OpGraph graph = training();
+  const auto refusal = [&](const std::string& fields) {
+    EXPECT_TRUE(
+        write_file(path_,
+                   R"({"format": "emplace-placement", "version": 2, "graph_sha256": "hash", )" + fields + "}")
+            .ok());
+    const auto loaded = load_plan(path_, graph, "hash", devices_);
+    EXPECT_FALSE(loaded.ok()) << fields;
+    const std::string text = loaded ? std::string{} : loaded.error().context;
+    EXPECT_EQ(text.find('\n'), std::string::npos);
+    return text;
+  };
+  const auto has = [](const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(has(refusal(R"("recompute": "a")"), "its recompute is not a list"));
+  EXPECT_TRUE(has(refusal(R"("recompute": [3])"), "its recompute is not a list of op names"));
+  EXPECT_TRUE(has(refusal(R"("recompute": ["z"])"), "its recompute names op 'z', which the graph lacks"));
+  EXPECT_TRUE(has(refusal(R"("move": ["a"])"), "not a list of objects with tensor and to"));
+  EXPECT_TRUE(has(refusal(R"("move": [{"tensor": "z", "to": "gpu:0"}])"), "its move names op 'z'"));
+  EXPECT_TRUE(has(refusal(R"("move": [{"tensor": "a", "to": "tpu:0"}])"), "moves op 'a': "));
+  EXPECT_TRUE(
+      has(refusal(R"("move": [{"tensor": "a", "output": 1, "to": "gpu:0"}])"), "that it does not have"));
+  EXPECT_TRUE(has(refusal(R"("move": [{"tensor": "a", "to": "gpu:0", "after": "z"}])"), "names op 'z'"));
 }
 
 TEST_F(PlacementFile, RefusesWrongOrdersInOneLine) {

@@ -1,0 +1,220 @@
+// Goal: memory decisions make graphs fit that do not, with as little added time as any decisions, and the
+// searches that find them keep their promises. Method: ladders by hand; every set of decisions of small
+// random training graphs; a network of layers with a budget.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "executor/sim/simulator.h"
+#include "placement/order.h"
+#include "solver/memory/ladders.h"
+#include "solver/memory/plan_tuner.h"
+#include "solver/solve.h"
+#include "tests/solver/world.h"
+
+namespace emplace {
+namespace {
+
+using testing::SampleOp;
+using testing::World;
+
+/// `layers` of a product (10 us, 100 bytes, its output not read later) and an activation (1 us, 100 bytes,
+/// read later), with their gradients (11 us each).
+OpGraph network(std::uint32_t layers) {
+  std::vector<SampleOp> ops{{"in", {}, {100}}};
+  for (std::uint32_t k = 0; k < layers; ++k) {
+    const std::string name = std::to_string(k);
+    ops.push_back({"product" + name, {{2 * k, 0}}, {100}, 10, 100});
+    ops.push_back({"act" + name, {{2 * k + 1, 0}}, {100}, 1, 10});
+  }
+  const std::uint32_t last = 2 * layers;
+  ops.push_back({"loss", {{last, 0}}, {100}});
+  for (std::uint32_t k = layers; k-- > 0;) {
+    const auto gradient = static_cast<std::uint32_t>(ops.size()) - 1;
+    ops.push_back({"gradient" + std::to_string(k),
+                   {{gradient, 0}, {2 * k + 2, 0}},
+                   {100},
+                   11,
+                   110,
+                   "Work",
+                   false,
+                   Phase::kBackward});
+  }
+  return testing::sample_graph(ops);
+}
+
+std::function<bool()> after(int calls) {
+  return [calls]() mutable { return --calls < 0; };
+}
+
+TEST(MemoryPlanSearch, BordersOfSegmentsAreTheirNarrowPlaces) {
+  const OpGraph graph = network(8);
+  const LoweredGraph lowered{graph};
+  const ForwardPass forward{lowered};
+  EXPECT_EQ(forward.kernels().size(), 18u);
+  EXPECT_EQ(forward.waiting_bytes(OpId{1}), 0);
+  EXPECT_EQ(forward.waiting_bytes(OpId{2}), 100);
+  const auto borders = forward.borders(4);
+  EXPECT_EQ(std::ranges::count(borders, true), 3) << "one tensor crosses each of the three cuts";
+  EXPECT_EQ(std::ranges::count(forward.borders(1), true), 0);
+}
+
+TEST(MemoryPlanSearch, LadderBeginsWithTheCheapestByte) {
+  const OpGraph graph = testing::sample_graph(
+      {{"in", {}, {100}, 1},
+       {"dear", {{0, 0}}, {100}, 50},
+       {"cheap", {{1, 0}}, {100}, 2},
+       {"small", {{2, 0}}, {10}, 2},
+       {"loss", {{3, 0}}, {4}, 1},
+       {"g", {{4, 0}, {1, 0}, {2, 0}, {3, 0}}, {4}, 1, 1, "Work", false, Phase::kBackward}});
+  const LoweredGraph lowered{graph};
+  const ForwardPass forward{lowered};
+  const CostTable costs{graph, testing::sample_devices(1, false, 1 << 20)};
+  const auto ladders = recompute_ladders(
+      forward, [&](OpId op) { return costs.ns(DeviceId{0}, op); }, std::vector<bool>(graph.num_ops(), false),
+      Placement(graph.num_ops()), 1);
+  ASSERT_EQ(ladders[0].size(), 4u);
+  EXPECT_EQ(ladders[0][0].ops, std::vector<OpId>{OpId{2}}) << "2 us for 100 bytes";
+  EXPECT_EQ(ladders[0][1].ops, std::vector<OpId>{OpId{3}}) << "2 us for 10 bytes";
+  EXPECT_EQ(ladders[0][2].ops, std::vector<OpId>{OpId{4}}) << "1 us for 4 bytes";
+  EXPECT_EQ(ladders[0][3].ops, (std::vector<OpId>{OpId{1}, OpId{0}}))
+      << "51 us for 100 bytes: its input as well";
+  EXPECT_EQ(ladders[0][3].cost_ns, 51'000);
+}
+
+TEST(MemoryPlanSearch, KeepsEverythingThatFits) {
+  World world{network(8), testing::sample_devices(1, false, testing::kPlenty)};
+  const Problem problem = world.problem();
+  PlanTuner tuner{problem, {}, {.recompute = true, .offload = true}};
+  const auto tuned = tuner.tune(Placement(world.graph.num_ops()), after(1000));
+  ASSERT_TRUE(tuned.ok()) << tuned.error().context;
+  EXPECT_TRUE(tuned->plan.empty());
+  EXPECT_TRUE(tuned->measurement.valid);
+}
+
+TEST(MemoryPlanSearch, RecomputesWhereTheMemoryEnds) {
+  World kept{network(16), testing::sample_devices(1, false, testing::kPlenty)};
+  Measurement whole;
+  const Placement placement(kept.graph.num_ops());
+  ASSERT_TRUE(kept.simulator.measure(placement, whole).ok());
+  double last_s = whole.step_time_s;
+  for (const std::int64_t percent : {80, 60, 50}) {
+    SCOPED_TRACE(percent);
+    World world{network(16), testing::sample_devices(1, false, whole.peak_bytes[0] * percent / 100)};
+    const Problem problem = world.problem();
+    PlanTuner tuner{problem, {}, {.recompute = true}};
+    const auto tuned = tuner.tune(placement, after(1000));
+    ASSERT_TRUE(tuned.ok()) << tuned.error().context;
+    EXPECT_TRUE(tuned->measurement.valid);
+    EXPECT_GT(tuned->measurement.step_time_s, last_s);
+    last_s = tuned->measurement.step_time_s;
+    // What it reports is what the graph of its plan takes.
+    const PlannedGraph made = planned(world.graph, tuned->plan, world.devices.names()).value();
+    Measurement again;
+    ASSERT_TRUE(Simulator(made.graph, world.devices).measure(planned(placement, made), again).ok());
+    EXPECT_EQ(again, tuned->measurement);
+  }
+}
+
+TEST(MemoryPlanSearch, MovesWhatItMayAndHidesTheCopies) {
+  World kept{network(16), testing::sample_devices(1, true, testing::kPlenty)};
+  Measurement whole;
+  const DeviceId gpu{1};
+  const Placement placement(kept.graph.num_ops(), gpu);
+  ASSERT_TRUE(kept.simulator.measure(placement, whole).ok());
+  // A copy of 100 bytes takes 1.1 us; a layer takes 11 us.
+  World world{network(16), testing::sample_devices(1, true, whole.peak_bytes[1] * 6 / 10,
+                                                   {.bytes_per_s = 1e8, .latency_s = 1e-7})};
+  const Problem problem = world.problem();
+  PlanTuner tuner{problem, {}, {.offload = true}};
+  const auto tuned = tuner.tune(placement, after(1000));
+  ASSERT_TRUE(tuned.ok()) << tuned.error().context;
+  EXPECT_TRUE(tuned->measurement.valid);
+  EXPECT_TRUE(tuned->plan.recompute.empty());
+  EXPECT_FALSE(tuned->plan.moved.empty());
+  EXPECT_LT(tuned->measurement.step_time_s, whole.step_time_s * 1.02);
+}
+
+/// The least step time of a plan that fits, by trying every set of ops; infinite if none fits.
+double best_of_all(World& world, PlanTuner& tuner, const std::vector<OpId>& choices) {
+  double best_s = std::numeric_limits<double>::infinity();
+  for (std::uint32_t set = 0; set < 1u << choices.size(); ++set) {
+    MemoryPlan plan;
+    for (std::size_t k = 0; k < choices.size(); ++k)
+      if ((set >> k & 1) != 0) plan.recompute.push_back(choices[k]);
+    const auto measured = tuner.measure(plan, Placement(world.graph.num_ops()));
+    if (measured && measured->valid) best_s = std::min(best_s, measured->step_time_s);
+  }
+  return best_s;
+}
+
+TEST(MemoryPlanSearch, FindsTheBestPlanOfSmallGraphs) {
+  int solved = 0, optimal = 0;
+  for (std::uint64_t seed = 0; seed < 240; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 7};
+    OpGraph graph = testing::random_training_graph(rng, 18);
+    Measurement whole;
+    const Placement placement(graph.num_ops());
+    ASSERT_TRUE(
+        Simulator(graph, testing::sample_devices(1, false, testing::kPlenty)).measure(placement, whole).ok());
+    World world{std::move(graph), testing::sample_devices(1, false, whole.peak_bytes[0] * 17 / 20)};
+    const LoweredGraph lowered{world.graph};
+    const ForwardPass forward{lowered};
+    std::vector<OpId> choices;
+    for (const OpId op : forward.kernels())
+      if (forward.may_run_again(op)) choices.push_back(op);
+    if (choices.size() > 9) continue;
+    const Problem problem = world.problem(seed);
+    PlanTuner tuner{problem, {}, {.recompute = true}};
+    const double best_s = best_of_all(world, tuner, choices);
+    auto tuned = tuner.tune(placement, after(1000));
+    ASSERT_TRUE(tuned.ok()) << tuned.error().context;
+    if (best_s == std::numeric_limits<double>::infinity()) {
+      EXPECT_FALSE(tuned->measurement.valid);
+      continue;
+    }
+    ++solved;
+    ASSERT_TRUE(tuner.refine(*tuned, 1, after(2000)).ok());
+    optimal += tuned->measurement.valid && tuned->measurement.step_time_s <= best_s * (1 + 1e-9);
+  }
+  EXPECT_GT(solved, 20);
+  EXPECT_GE(optimal * 20, solved * 19) << optimal << " of " << solved;
+}
+
+TEST(MemoryPlanSearch, SolveFindsAPlanWhereNoPlacementFits) {
+  World kept{network(24), testing::sample_devices(1, false, testing::kPlenty)};
+  Measurement whole;
+  ASSERT_TRUE(kept.simulator.measure(Placement(kept.graph.num_ops()), whole).ok());
+  World world{network(24), testing::sample_devices(2, false, whole.peak_bytes[0] * 3 / 10)};
+  const SystemClock clock;
+  Request request{.graph = &world.graph, .machine = &world.devices, .budget = {0.5}};
+  EXPECT_FALSE(solve(request, {.clock = &clock}).ok()) << "provably nothing fits";
+  request.allow = "recompute";
+  const auto answer = solve(request, {.clock = &clock});
+  ASSERT_TRUE(answer.ok()) << answer.error().context;
+  EXPECT_TRUE(answer->measurement.valid);
+  EXPECT_FALSE(answer->plan.recompute.empty());
+  EXPECT_TRUE(answer->plan.moved.empty());
+  EXPECT_TRUE(world.constraints.check(world.graph, world.devices, answer->placement).ok());
+  EXPECT_GE(answer->measurement.step_time_s,
+            bound_of(request.judge, world.graph, world.devices, world.constraints).seconds);
+}
+
+TEST(MemoryPlanSearch, WordsOfAllow) {
+  const auto allowed = [](const char* words) { return parse_allowed(words).value(); };
+  EXPECT_EQ(allowed(""), Allowed{});
+  EXPECT_EQ(allowed("none"), Allowed{});
+  EXPECT_EQ(allowed("order"), (Allowed{.order = true}));
+  EXPECT_EQ(allowed("recompute,offload"), (Allowed{.recompute = true, .offload = true}));
+  EXPECT_EQ(allowed("all"), (Allowed{.order = true, .recompute = true, .offload = true}));
+  const auto wrong = parse_allowed("recompute,offlaod");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.error().context.find("did you mean 'offload'"), std::string::npos) << wrong.error().context;
+}
+
+}  // namespace
+}  // namespace emplace
