@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from typing import Any
 
 
 class EmplaceError(Exception):
@@ -26,7 +28,13 @@ class EmplaceError(Exception):
 
 
 class NoPlacement(EmplaceError):
-    """No placement fits, or none was found: another machine or other rules may have one."""
+    """No placement fits, or none was found: another machine or other rules may have one.
+
+    ``remedies`` has what :func:`emplace.place` tried, the fastest first, each with the keys ``what``, ``allow``,
+    ``fits``, ``step_time_s``, ``peak_memory_bytes`` and ``command``; empty if nothing was tried.
+    """
+
+    remedies: Sequence[Mapping[str, Any]] = ()
 
 
 class UnknownName(EmplaceError, KeyError):

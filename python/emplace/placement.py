@@ -110,6 +110,13 @@ class Placement:
         return list(self.document["devices"])
 
     @property
+    def memory_plan(self) -> Json | None:
+        """What is recomputed and moved, as the placement file has it; None if everything is kept."""
+        if self.document.get("version") != 2:
+            return None
+        return {"recompute": list(self.document["recompute"]), "move": list(self.document["move"])}
+
+    @property
     def graph_sha256(self) -> str:
         """The hash of the graph that it belongs to."""
         return str(self.document["graph_sha256"])
@@ -256,6 +263,10 @@ class Placement:
                 "Placement.apply",
                 f"{self.graph.name} was not traced from a PyTorch model",
                 "make the graph with em.trace(model, batch, loss=..., optimizer=...)",
+            )
+        if self.memory_plan is not None:
+            raise EmplaceError(
+                "Placement.apply", "does not run memory plans yet", "place the graph without recompute and offload"
             )
         need("Placement.apply", torch="torch")
         from emplace.applying import apply

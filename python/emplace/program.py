@@ -185,7 +185,10 @@ def run_command(
         if result is None:
             raise KeyboardInterrupt
         return Finished(result, [_renamed(note, shown or {}) for note in notes], True)
-    raise _failure(command, line, status, notes, shown or {})
+    failure = _failure(command, line, status, notes, shown or {})
+    if isinstance(failure, NoPlacement) and result is not None:
+        failure.remedies = result.get("remedies", ())
+    raise failure
 
 
 def _not_started(program: str, why: str) -> EmplaceError:

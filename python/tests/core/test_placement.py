@@ -323,3 +323,23 @@ def test_request_arguments_follow_the_list_of_settings() -> None:
     ]
     with pytest.raises(TypeError, match="no setting of a request: speed"):
         request_arguments(speed=1)
+
+
+def test_says_what_would_make_a_graph_fit_and_places_with_it(tmp_path: Path) -> None:
+    graph = em.load("configs/graphs/nmt-2layer-bs64.json.gz")
+    small = {"reserve": "9GiB", "progress": False}
+    with pytest.raises(em.NoPlacement) as caught:
+        em.place(graph, "k40", budget=6, **small)
+    tried = {remedy["what"]: remedy for remedy in caught.value.remedies}
+    assert {"another order", "recompute", "one more k40", "a CPU, epyc9654"} <= set(tried)
+    assert tried["recompute"]["fits"] and "--allow recompute" in tried["recompute"]["command"]
+    assert max(tried["recompute"]["peak_memory_bytes"]) <= 3 * 2**30
+    placement = em.place(graph, "k40", budget=3, allow="recompute", **small)
+    assert placement.memory_plan is not None
+    assert placement.memory_plan["recompute"] and not placement.memory_plan["move"]
+    placement.save(tmp_path / "plan.json")
+    read = em.open_placement(tmp_path / "plan.json", graph, "k40")
+    assert (read.step_time, read.peak) == (placement.step_time, placement.peak)
+    with pytest.raises(em.NoPlacement) as caught:
+        em.place(graph, "k40", budget=1, allow="none", **small)
+    assert not caught.value.remedies
