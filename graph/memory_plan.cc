@@ -57,7 +57,8 @@ class Planner {
         builder_[now_[i]].colocate = now_[index(other)];
     builder_.set_name(graph_.name()).set_source(graph_.source()).set_meta_json(graph_.meta_json());
     EMPLACE_TRY_ASSIGN(OpGraph made, std::move(builder_).build());
-    return PlannedGraph{std::move(made), std::move(source_), std::move(now_), std::move(fetches_)};
+    return PlannedGraph{std::move(made), std::move(source_), std::move(now_), std::move(recomputed_),
+                        std::move(fetches_)};
   }
 
  private:
@@ -113,7 +114,7 @@ class Planner {
     return changed_[index(graph_.producer(tensor))] || moves_.contains(tensor);
   }
 
-  /// The moves whose copies back begin at the end of a kernel, by tensor.
+  /// The moves whose copies back start at the end of a kernel, by tensor.
   std::vector<const MovedTensor*> fetched_after(OpId op) const {
     std::vector<const MovedTensor*> moves;
     for (auto [at, end] = by_start_.equal_range(op); at != end; ++at) moves.push_back(at->second);
@@ -201,11 +202,12 @@ class Planner {
                      "remove it from the plan");
     }
     OpSpec spec = copied(op, true);
-    spec.name += "@again";
+    spec.name += kAgain;
     spec.phase = Phase::kBackward;
     spec.colocate = now_[index(op)];
     if (!graph_.is_view(op) && trigger != kNoOp && !follows(spec, first)) wait(spec, op, trigger);
     again_[index(op)] = add(std::move(spec), op);
+    if (!graph_.is_view(op)) recomputed_.push_back(op);
     return Unit{};
   }
 
@@ -287,6 +289,7 @@ class Planner {
   OpGraphBuilder builder_;
   std::vector<OpId> source_;               // [ops of the plan's graph]
   std::vector<OpId> now_, again_, ended_;  // [ops] Their numbers in the plan's graph; kNoOp: not there.
+  std::vector<OpId> recomputed_;
   std::vector<std::pair<OpId, DeviceId>> fetches_;
   std::vector<bool> changed_;     // [ops] Made again for the backward pass.
   std::vector<bool> read_later_;  // [tensors] Moved, and read by the backward pass.

@@ -42,6 +42,9 @@ inline constexpr std::string_view kEndedType = "emplace::ended";  ///< An empty 
 inline constexpr std::string_view kWaitType =
     "emplace::wait";  ///< A view that exists once its second input does.
 
+/// End of the name of a copy that runs again. It is colocated with the op that it copies.
+inline constexpr std::string_view kAgain = "@again";
+
 /// Why an op cannot run again, as the end of a sentence; empty if it can.
 std::string not_recomputable(const OpGraph& graph, OpId op);
 
@@ -52,7 +55,8 @@ struct PlannedGraph {
   /// [ops of `graph`] The op of the original graph whose device it shares: itself, the op that runs again, or
   /// the kernel that it waits for. kNoOp for a fetch, which may only be where its tensor waits.
   std::vector<OpId> source;
-  std::vector<OpId> now;                           ///< [ops of the original graph] Their numbers in `graph`.
+  std::vector<OpId> now;         ///< [ops of the original graph] Their numbers in `graph`.
+  std::vector<OpId> recomputed;  ///< The kernels that run again: those of the plan that something needs.
   std::vector<std::pair<OpId, DeviceId>> fetches;  ///< The fetches, and where their tensors wait.
 };
 
@@ -63,7 +67,7 @@ struct PlannedGraph {
 /// - A moved tensor gets a fetch on its device, which takes no time.
 /// `devices`: their names. Ops keep their order. Errors (kInvalid), each with the op: a kernel that cannot
 /// run again; a tensor that is no output of a forward kernel, or that nothing reads after the forward pass;
-/// one that is moved twice, or moved and made again; a copy back that begins after its first reader; an op
+/// one that is moved twice, or moved and made again; a copy back that starts after its first reader; an op
 /// that would run again after its state was updated; a graph without backward pass, or that does not list
 /// producers first.
 Result<PlannedGraph> planned(const OpGraph& graph, const MemoryPlan& plan,

@@ -71,9 +71,13 @@ Json plan_json(const Answer& answer, const Inputs& inputs) {
   const PlanSums sums = sums_of(answer, inputs);
   auto recompute = Json::array(), moves = Json::array();
   for (const OpId op : answer.plan.recompute) recompute.push_back(std::string{inputs.graph.name(op)});
-  for (const MovedTensor& move : answer.plan.moved)
-    moves.push_back({{"tensor", std::string{inputs.graph.name(inputs.graph.producer(move.tensor))}},
-                     {"to", inputs.devices[move.to].name}});
+  for (const MovedTensor& move : answer.plan.moved) {
+    const OpId op = inputs.graph.producer(move.tensor);
+    moves.push_back({{"tensor", std::string{inputs.graph.name(op)}},
+                     {"output", index(move.tensor) - index(inputs.graph.first_output(op))},
+                     {"to", inputs.devices[move.to].name},
+                     {"after", move.after == kNoOp ? Json() : Json(inputs.graph.name(move.after))}});
+  }
   return {{"recompute", std::move(recompute)},
           {"recompute_s", sums.recompute_s},
           {"move", std::move(moves)},

@@ -207,8 +207,13 @@ Result<ExitStatus> Evaluate::run(Console& console) {
   if (!trace_.empty() && inputs.judge.objective != Objective::kStepTime)
     return invalid("--trace", "needs --objective step-time", "other objectives have no schedule to trace");
   for (const std::string& line : inputs.rules.lines()) console.note(line);
-  EMPLACE_TRY_ASSIGN(auto placement, open_placement(placement_, inputs));
-  EMPLACE_TRY_ASSIGN(const auto order, obey_order(placement_, inputs, placement, console));
+  EMPLACE_TRY_ASSIGN(auto opened, open_placement(placement_, inputs, console));
+  if (real && opened.has_plan)
+    return Error{
+        Errc::kUnsupported,
+        "--executor " + executor_ + ": does not run memory plans; use --executor sim, or apply in Python"};
+  EMPLACE_TRY_ASSIGN(const auto order, obey_order(placement_, inputs, opened, console));
+  const Placement& placement = opened.placement;
   const StopSignal stop;
   const auto answer =
       real ? run_really(console, inputs, placement, stop) : simulate(inputs, placement, jitter);

@@ -286,11 +286,12 @@ Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
 Result<ExitStatus> Explain::run(Console& console) {
   EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));
   for (const std::string& note : inputs.machine_notes) console.note(note);
-  EMPLACE_TRY_ASSIGN(auto placement, open_placement(placement_, inputs));
+  EMPLACE_TRY_ASSIGN(auto opened, open_placement(placement_, inputs, console));
   Measurement in_issue_order;
-  EMPLACE_TRY(
-      Simulator(inputs.graph, inputs.devices, inputs.judge.simulator).measure(placement, in_issue_order));
-  EMPLACE_TRY_ASSIGN(const auto order, obey_order(placement_, inputs, placement, console));
+  EMPLACE_TRY(Simulator(inputs.graph, inputs.devices, inputs.judge.simulator)
+                  .measure(opened.placement, in_issue_order));
+  EMPLACE_TRY_ASSIGN(const auto order, obey_order(placement_, inputs, opened, console));
+  const Placement& placement = opened.placement;
   if (costs_) {
     EMPLACE_TRY_ASSIGN(const auto ops, chosen_ops(inputs.graph));
     const DearOps dear{inputs, placement, ops, top_};

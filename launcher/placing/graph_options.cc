@@ -53,13 +53,15 @@ void report_assumptions(const Inputs& inputs, const std::string& file, Console& 
   report_assumptions(inputs.graph, file, console);
 }
 
-Result<Placement> open_placement(const std::string& file, const Inputs& inputs) {
-  EMPLACE_TRY_ASSIGN(auto placement, load_placement(file, inputs.graph, graph_sha256(inputs.graph),
-                                                    inputs.devices, Plans::kKnown));
-  if (auto obeyed = inputs.constraints.check(inputs.graph, inputs.devices, placement); !obeyed)
-    return invalid(printable(file), obeyed.error().context);
-  return placement;
+namespace {
+
+/// Whether steps have an order and memory.
+bool has_steps(const Judge& judge) {
+  return judge.objective == Objective::kStepTime && judge.simulator.dispatch == Dispatch::kProgram &&
+         !judge.placeto;
 }
+
+}  // namespace
 
 Result<Unit> obey_plan(const MemoryPlan& plan, Inputs& inputs, Placement& placement) {
   EMPLACE_TRY_ASSIGN(PlannedGraph graph, planned(inputs.graph, plan, inputs.devices.names()));
@@ -70,22 +72,30 @@ Result<Unit> obey_plan(const MemoryPlan& plan, Inputs& inputs, Placement& placem
   return Unit{};
 }
 
-Result<OpOrder> obey_order(const std::string& file, Inputs& inputs, Placement& placement, Console& console) {
-  const std::string sha256 = graph_sha256(inputs.graph);
-  const bool has_steps = inputs.judge.objective == Objective::kStepTime &&
-                         inputs.judge.simulator.dispatch == Dispatch::kProgram && !inputs.judge.placeto;
-  EMPLACE_TRY_ASSIGN(const MemoryPlan plan, load_plan(file, inputs.graph, sha256, inputs.devices));
-  if (!plan.empty()) {
-    if (!has_steps)
-      return invalid(printable(file), "has memory decisions",
-                     "use --objective step-time, --dispatch program and no --executor placeto");
-    auto obeyed = obey_plan(plan, inputs, placement);
-    if (!obeyed) return Error{obeyed.error().code, printable(file) + ": " + obeyed.error().context};
-    console.note("memory plan: from the placement file");
-  }
-  EMPLACE_TRY_ASSIGN(OpOrder order, load_order(file, inputs.graph, sha256));
+Result<OpenedPlacement> open_placement(const std::string& file, Inputs& inputs, Console& console) {
+  OpenedPlacement opened{.graph_sha256 = graph_sha256(inputs.graph)};
+  EMPLACE_TRY_ASSIGN(opened.placement,
+                     load_placement(file, inputs.graph, opened.graph_sha256, inputs.devices, Plans::kKnown));
+  if (auto obeyed = inputs.constraints.check(inputs.graph, inputs.devices, opened.placement); !obeyed)
+    return invalid(printable(file), obeyed.error().context);
+  EMPLACE_TRY_ASSIGN(const MemoryPlan plan,
+                     load_plan(file, inputs.graph, opened.graph_sha256, inputs.devices));
+  if (plan.empty()) return opened;
+  if (!has_steps(inputs.judge))
+    return invalid(printable(file), "has memory decisions",
+                   "use --objective step-time, --dispatch program and no --executor placeto");
+  if (auto obeyed = obey_plan(plan, inputs, opened.placement); !obeyed)
+    return Error{obeyed.error().code, printable(file) + ": " + obeyed.error().context};
+  opened.has_plan = true;
+  console.note("memory plan: from the placement file");
+  return opened;
+}
+
+Result<OpOrder> obey_order(const std::string& file, Inputs& inputs, OpenedPlacement& opened,
+                           Console& console) {
+  EMPLACE_TRY_ASSIGN(OpOrder order, load_order(file, inputs.graph, opened.graph_sha256));
   if (order.empty()) return order;
-  if (!has_steps) {
+  if (!has_steps(inputs.judge)) {
     console.note(printable(file) +
                  ": its order is not used; it needs --objective step-time, --dispatch program and no "
                  "--executor placeto");
@@ -95,7 +105,7 @@ Result<OpOrder> obey_order(const std::string& file, Inputs& inputs, Placement& p
   inputs.constraints = renumbered(inputs.constraints, graph, inputs.devices, order);
   inputs.rules = renumbered(inputs.rules, order);
   inputs.graph = std::move(graph);
-  placement = renumbered(placement, order);
+  opened.placement = renumbered(opened.placement, order);
   console.note("order: from the placement file");
   return order;
 }

@@ -34,20 +34,27 @@ void report_assumptions(const OpGraph& graph, const std::string& file, Console& 
 /// Prints also those about the machine.
 void report_assumptions(const Inputs& inputs, const std::string& file, Console& console);
 
-/// Reads a placement file, with or without memory decisions. Errors: those of load_placement(); kInvalid for
-/// a placement that violates the constraints.
-Result<Placement> open_placement(const std::string& file, const Inputs& inputs);
-
 /// Puts the ops of a memory plan into the graph, rules, constraints and placement. Errors: those of
 /// planned().
 Result<Unit> obey_plan(const MemoryPlan& plan, Inputs& inputs, Placement& placement);
 
-/// If the placement file has memory decisions, obeys them. If it lists an order, renumbers the graph, rules,
-/// constraints and placement in it, so that everything that takes ready ops by id obeys it, and prints one
-/// line. Returns the order; empty if there is none, or if the objective or the dispatch has no order (then a
-/// line reports that). Errors: those of load_plan(), obey_plan() and load_order(); kInvalid for decisions
-/// with another objective or model of a step.
-Result<OpOrder> obey_order(const std::string& file, Inputs& inputs, Placement& placement, Console& console);
+/// The content of a placement file.
+struct OpenedPlacement {
+  Placement placement;  ///< That of the graph of its memory plan, if it has one.
+  bool has_plan = false;
+  std::string graph_sha256;  ///< Hash of the graph without the plan.
+};
+/// Reads a placement file. If it has memory decisions, puts their ops into the inputs and prints one line.
+/// Errors: those of load_placement(), load_plan() and obey_plan(); kInvalid for a placement that violates the
+/// constraints, and for decisions with another objective or model of a step.
+Result<OpenedPlacement> open_placement(const std::string& file, Inputs& inputs, Console& console);
+
+/// If the placement file lists an order, renumbers the graph, rules, constraints and placement in it, so that
+/// everything that takes ready ops by id obeys it, and prints one line. Returns the order; empty if there is
+/// none, or if the objective or the dispatch has no order (then a line reports that). Errors: those of
+/// load_order().
+Result<OpOrder> obey_order(const std::string& file, Inputs& inputs, OpenedPlacement& opened,
+                           Console& console);
 
 /// Errors (kInvalid): an --executor of a command that searches, other than sim and placeto.
 Result<Unit> check_step_model(const std::string& executor);

@@ -66,13 +66,16 @@ std::optional<std::string> with_device(const InputOptions& options, const std::s
 /// The trials for a graph that does not fit on its machine.
 std::vector<Trial> trials_of(const InputOptions& options, const Inputs& inputs) {
   std::vector<Trial> trials;
-  // What the machine has. Proofs tell what cannot help.
-  const bool can_recompute = must_fit(inputs, /*recomputes=*/true).ok();
+  // Memory decisions need a backward pass, and proofs exclude what cannot help.
+  bool trains = false;
+  for (std::uint32_t i = 0; i < inputs.graph.num_ops(); ++i)
+    trains = trains || inputs.graph.phase(OpId{i}) != Phase::kForward;
+  trains = trains && inputs.graph.ids_are_topological();
   if (must_fit(inputs).ok()) {
     trials.push_back({"another order", "order", options});
-    if (inputs.devices.size() > 1) trials.push_back({"offload", "offload", options});
+    if (trains && inputs.devices.size() > 1) trials.push_back({"offload", "offload", options});
   }
-  if (can_recompute) {
+  if (trains && must_fit(inputs, /*recomputes=*/true).ok()) {
     trials.push_back({"recompute", "recompute", options});
     if (inputs.devices.size() > 1) trials.push_back({"recompute and offload", "recompute,offload", options});
   }
@@ -85,6 +88,7 @@ std::vector<Trial> trials_of(const InputOptions& options, const Inputs& inputs) 
     const auto machine = with_device(options, name);
     if (!machine) return;
     for (const char* allow : {"none", "recompute,offload"}) {
+      if (!trains && allow != std::string_view{"none"}) continue;
       Trial more{what + (allow == std::string_view{"none"} ? "" : ", recompute and offload"), allow, options};
       more.options.devices = *machine;
       trials.push_back(std::move(more));

@@ -180,7 +180,7 @@ void FetchTimes::set(std::vector<MovedTensor>& moves,
   std::ranges::stable_sort(last_first, [&](const MovedTensor* a, const MovedTensor* b) {
     return needed_s_[index(a->tensor)] > needed_s_[index(b->tensor)];
   });
-  // From the last copy to the first: each ends when it is needed, or when the next one begins.
+  // From the last copy to the first: each ends when it is needed, or when the next one starts.
   std::vector<double> next_s(kMaxDevices, INFINITY);
   for (MovedTensor* move : last_first) {
     double& next = next_s[index(move->to)];

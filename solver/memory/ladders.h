@@ -43,7 +43,7 @@ class FetchTimes {
   /// `kept`: `graph` with a plan that moves nothing; `step`: a step of it.
   FetchTimes(const OpGraph& graph, const PlannedGraph& kept, const Schedule& step);
 
-  /// Lets each copy back begin as late as it can without delaying the tensor's first reader. `copy_ns`: the
+  /// Lets each copy back start as late as it can without delaying the tensor's first reader. `copy_ns`: the
   /// time of a copy back; those from one device take turns.
   void set(std::vector<MovedTensor>& moves,
            const std::function<std::int64_t(const MovedTensor&)>& copy_ns) const;

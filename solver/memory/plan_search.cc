@@ -219,6 +219,11 @@ class PlanSearch {
 
   /// The answer, with an order if one is better.
   Result<Answer> finish() {
+    if (!best_.plan.empty()) {  // What nothing needs to run again is no decision.
+      EMPLACE_TRY_ASSIGN(PlannedGraph graph, planned(problem_.graph, best_.plan, device_names_));
+      std::ranges::sort(graph.recomputed);
+      best_.plan.recompute = std::move(graph.recomputed);
+    }
     Answer answer{.placement = best_.placement, .measurement = best_.measurement, .method = method_};
     answer.plan = best_.plan;
     if (allowed_.order && clock_.now() < at(1) && !stopped() && !is_optimal()) {
