@@ -140,7 +140,7 @@ Result<ExitStatus> Place::without_placement(const Error& error, const Inputs& in
   // The proof appears at once; trying takes time.
   console.error(error.context);
   if (!console.shows_progress() && !console.json())
-    return ExitStatus::kNoPlacement;  // Nobody would see them.
+    return ExitStatus::kNoPlacement;  // They would not be seen.
   Request asked = request_;
   asked.order = Ordering::kIssue;
   asked.robust = false;
@@ -171,7 +171,10 @@ Result<ExitStatus> Place::run(Console& console) {
   request_.known_to_fit = true;
   const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
   ProgressView view{console, clock};
-  const ProvenBound bound = bound_of(inputs.judge, inputs.graph, inputs.devices, inputs.constraints);
+  // A tensor that is moved may take a faster way than the link between two devices.
+  const bool moves = request_.allowed().offload;
+  const ProvenBound bound = bound_of(
+      inputs.judge, inputs.graph, moves ? inputs.devices.with_detours() : inputs.devices, inputs.constraints);
   const double shown_s = request_.budget_or(request_.method == "auto" ? kDefaultBudget_s : 0);
   WatchedExecutor executor{*model, view, stop, shown_s, bound.seconds};
   const Nanos start = clock.now();

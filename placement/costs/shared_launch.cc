@@ -7,6 +7,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "graph/memory_plan.h"
+
 namespace emplace::kernel_shapes {
 namespace {
 
@@ -121,7 +123,11 @@ bool has_epilogue(const OpRole& role) {
 class Epilogues {
  public:
   Epilogues(const OpGraph& graph, std::span<const OpRole> roles, Framework framework)
-      : graph_{graph}, roles_{roles}, framework_{framework}, of_(graph.num_ops()), inside_(graph.num_ops()) {}
+      : graph_{graph}, roles_{roles}, framework_{framework}, of_(graph.num_ops()), inside_(graph.num_ops()) {
+    for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+      if (graph.phase(OpId{i}) == Phase::kBackward && graph.name(OpId{i}).ends_with(kAgain))
+        again_.emplace(graph.colocated_with(OpId{i}), OpId{i});
+  }
 
   std::vector<std::uint8_t> find() && {
     for (const OpId op : graph_.topological_order()) {
@@ -147,7 +153,7 @@ class Epilogues {
       const OpId maker = graph_.producer(inputs[k]);
       const Epilogue before = of_[index(maker)];
       if (before.stage == Stage::kNone || before.stage == Stage::kActive) continue;
-      if (graph_.consumers(inputs[k]).size() != 1 || inputs[k] != graph_.first_output(maker)) continue;
+      if (!is_only_reader(op, inputs[k]) || inputs[k] != graph_.first_output(maker)) continue;
       if (size(graph_.first_output(op)) != size(inputs[k])) continue;
       const Stage stage = stage_of(op, k, before);
       if (stage <= before.stage) continue;
@@ -198,15 +204,32 @@ class Epilogues {
 
   bool only_relu_reads(OpId op) const {
     const auto readers = graph_.consumers(graph_.first_output(op));
-    return readers.size() == 1 && graph_.type_name(readers[0]) == "Relu";
+    return !readers.empty() && graph_.type_name(readers[0]) == "Relu" &&
+           is_only_reader(readers[0], graph_.first_output(op));
+  }
+  /// Whether only one op of the graph without a memory plan reads a tensor: times must not depend on the
+  /// plan. What reads the tensor that is made again counts, too; the copy of an op counts as the op.
+  bool is_only_reader(OpId op, TensorId tensor) const {
+    const auto reads_for_op = [&](OpId reader) {
+      const bool copies = graph_.type_name(reader) == kWaitType || graph_.name(reader).ends_with(kAgain);
+      return (copies ? graph_.colocated_with(reader) : reader) == op ||
+             graph_.type_name(reader) == kEndedType;
+    };
+    if (!std::ranges::all_of(graph_.consumers(tensor), reads_for_op)) return false;
+    const OpId maker = graph_.producer(tensor);
+    const auto again = again_.find(maker);
+    if (again == again_.end()) return true;
+    const std::size_t output = index(tensor) - index(graph_.first_output(maker));
+    return std::ranges::all_of(graph_.consumers(graph_.output(again->second, output)), reads_for_op);
   }
   std::int64_t size(TensorId tensor) const { return elements_of(graph_, tensor); }
 
   const OpGraph& graph_;
   const std::span<const OpRole> roles_;
   const Framework framework_;
-  std::vector<Epilogue> of_;          // [ops]
-  std::vector<std::uint8_t> inside_;  // [ops]
+  std::unordered_map<OpId, OpId> again_;  // An op, and its copy that runs again.
+  std::vector<Epilogue> of_;              // [ops]
+  std::vector<std::uint8_t> inside_;      // [ops]
 };
 
 }  // namespace

@@ -131,6 +131,9 @@ class DeviceSet {
   /// and memory.
   double corun() const { return corun_; }
   DeviceSet with_corun(double factor) const;
+  /// The machine with links that are no slower than any way over other devices: what a tensor that is moved
+  /// twice can gain. Times of transfers are lower bounds of those of all ways.
+  DeviceSet with_detours() const;
   /// The same machine, each device with so much memory [B].
   DeviceSet with_memory(std::int64_t bytes) const;
   std::vector<std::string> names() const;  ///< [devices]

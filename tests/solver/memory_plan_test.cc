@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "executor/sim/simulator.h"
+#include "placement/machine/machine_text.h"
 #include "placement/order.h"
 #include "solver/memory/ladders.h"
 #include "solver/memory/plan_tuner.h"
@@ -202,6 +203,86 @@ TEST(MemoryPlanSearch, SolveFindsAPlanWhereNoPlacementFits) {
   EXPECT_TRUE(world.constraints.check(world.graph, world.devices, answer->placement).ok());
   EXPECT_GE(answer->measurement.step_time_s,
             bound_of(request.judge, world.graph, world.devices, world.constraints).seconds);
+}
+
+/// A product with a bias that ONNX Runtime adds in its epilogue, unless something else reads the product.
+OpGraph onnx_layer(bool product_waits) {
+  OpGraphBuilder builder;
+  builder.set_name("layer").set_source("onnx");
+  const auto add = [&](const char* name, const char* type, std::vector<EdgeSpec> inputs,
+                       std::vector<std::int64_t> shape, Phase phase = Phase::kForward,
+                       std::int64_t flops = 0) {
+    return builder.add({.name = name,
+                        .type = type,
+                        .inputs = std::move(inputs),
+                        .outputs = {{DType::kF32, std::move(shape)}},
+                        .flops = flops,
+                        .phase = phase});
+  };
+  add("x", "Input", {}, {512, 512});
+  add("w", "Parameter", {}, {512, 512});
+  add("b", "Parameter", {}, {512});
+  add("product", "MatMul", {{0, 0}, {1, 0}}, {512, 512}, Phase::kForward, 2ll * 512 * 512 * 512);
+  add("bias", "Add", {{3, 0}, {2, 0}}, {512, 512});
+  add("loss", "ReduceSum", {{4, 0}}, {1});
+  add("gradient", "Mul", {{product_waits ? 3u : 4u, 0}, {5, 0}}, {512, 512}, Phase::kBackward);
+  return std::move(builder).build().value();
+}
+
+TEST(MemoryPlanSearch, TimesOfOpsDoNotDependOnThePlan) {
+  const DeviceSet devices = parse_machine("h100").value();
+  double bias_us[2] = {};
+  for (const bool waits : {false, true}) {
+    const OpGraph graph = onnx_layer(waits);
+    const CostTable costs{graph, devices};
+    bias_us[waits ? 1 : 0] = static_cast<double>(costs.ns(DeviceId{0}, OpId{4}));
+    for (const std::vector<OpId>& recompute :
+         {std::vector{OpId{3}}, std::vector{OpId{4}}, std::vector{OpId{3}, OpId{4}}}) {
+      const PlannedGraph made = planned(graph, {.recompute = recompute}, {}).value();
+      const CostTable with_plan{made.graph, devices};
+      for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+        EXPECT_EQ(with_plan.ns(DeviceId{0}, made.now[i]), costs.ns(DeviceId{0}, OpId{i}))
+            << graph.name(OpId{i}) << (waits ? ", the product waits" : "");
+    }
+  }
+  EXPECT_LT(bias_us[0], bias_us[1]) << "the epilogue that the test is about";
+}
+
+TEST(MemoryPlanSearch, BoundHoldsForATensorThatTakesADetour) {
+  // f on "gpu:0" → g on "gpu:1"; the link between them takes 100 ms, the ways over "cpu:0" 1 ms each.
+  OpGraphBuilder builder;
+  const auto add = [&](const char* name, std::vector<EdgeSpec> inputs, std::int64_t bytes, const char* device,
+                       Phase phase) {
+    builder.add({.name = name,
+                 .type = "Work",
+                 .inputs = std::move(inputs),
+                 .outputs = {{DType::kU8, {bytes}}},
+                 .phase = phase,
+                 .measured_us = {{"gpu", 1}, {"cpu", 1}},
+                 .allowed_devices = {device},
+                 .has_allowed_devices = true});
+  };
+  add("f", {}, 1'000'000, "gpu:0", Phase::kForward);
+  add("loss", {{0, 0}}, 4, "gpu:0", Phase::kForward);
+  add("g", {{0, 0}, {1, 0}}, 4, "gpu:1", Phase::kBackward);
+  const OpGraph graph = std::move(builder.set_name("detour")).build().value();
+  const DeviceSet machine = testing::sample_devices(2, true, testing::kPlenty);
+  std::vector<Link> links(9, {.bytes_per_s = 1e9, .latency_s = 0});
+  links[1 * 3 + 2] = links[2 * 3 + 1] = {.bytes_per_s = 1e7, .latency_s = 0};
+  const DeviceSet devices =
+      DeviceSet::make({machine.devices().begin(), machine.devices().end()}, links).value();
+  const Constraints constraints = Constraints::make(graph, devices).value();
+  const MemoryPlan plan{.moved = {{.tensor = graph.first_output(OpId{0}), .to = DeviceId{0}}}};
+  const PlannedGraph made = planned(graph, plan, devices.names()).value();
+  Placement placement(3);
+  constraints.repair(placement);
+  Measurement direct, moved;
+  ASSERT_TRUE(Simulator(graph, devices).measure(placement, direct).ok());
+  ASSERT_TRUE(Simulator(made.graph, devices).measure(planned(placement, made), moved).ok());
+  EXPECT_GT(direct.step_time_s, 0.1);
+  EXPECT_LT(moved.step_time_s, 0.01);
+  EXPECT_GT(bound_of({}, graph, devices, constraints).seconds, moved.step_time_s) << "of plans without moves";
+  EXPECT_LE(bound_of({}, graph, devices.with_detours(), constraints).seconds, moved.step_time_s);
 }
 
 TEST(MemoryPlanSearch, WordsOfAllow) {
