@@ -73,7 +73,7 @@ class Export final : public Command {
     options.operand("WHAT", what_, "Placement file, or run directory")
         .required("--to", format_,
                   "Format: onnx, submodels, accelerate, pipelining, vllm, deepspeed, tensorflow, openvino, "
-                  "dot or csv "
+                  "dot, csv or graph (the graph with the ops of the memory plan) "
                   "for a placement; csv, jsonl or tensorboard for a run")
         .option("-o,--output", output_,
                 "File to write; for submodels a folder, and for tensorboard (default there: RUN/tensorboard)")
@@ -109,6 +109,8 @@ class Export final : public Command {
  private:
   Result<ExitStatus> export_run_data(Console& console) const;
   Result<ExitStatus> export_placement_file(Console& console);
+  /// Writes the graph of the placement's memory plan.
+  Result<ExitStatus> export_graph(Console& console) const;
   /// Errors: those of reading the files; with --devices, a placement that violates a constraint of the graph.
   Result<PlacementFile> open_placement() const;
   Result<std::vector<std::string>> read_modules() const;
@@ -179,9 +181,9 @@ Result<PlacementFile> Export::open_placement() const {
   EMPLACE_TRY_ASSIGN(auto graph, open_graph(graph_, inputs_.reading));
   PlacementFile file{std::move(graph), {}, {}, {}, {}, {}, {}};
   file.sha256 = graph_sha256(file.graph);
-  EMPLACE_TRY_ASSIGN(file.order, load_order(what_, file.graph, file.sha256));
   if (devices_.empty()) {
     EMPLACE_TRY_ASSIGN(auto named, load_named_placement(what_, file.graph, file.sha256));
+    EMPLACE_TRY_ASSIGN(file.order, load_order(what_, file.graph, file.sha256));
     file.devices = std::move(named.devices);
     file.placement = std::move(named.placement);
     return file;
@@ -195,6 +197,7 @@ Result<PlacementFile> Export::open_placement() const {
   EMPLACE_TRY_ASSIGN(const auto costs, inputs_.cost_version());
   EMPLACE_TRY_ASSIGN(file.machine, open_devices(devices_, reserve, costs));
   EMPLACE_TRY_ASSIGN(auto placement, load_placement(what_, file.graph, file.sha256, *file.machine));
+  EMPLACE_TRY_ASSIGN(file.order, load_order(what_, file.graph, file.sha256));
   EMPLACE_TRY_ASSIGN(const auto rules, open_rules(inputs_.rules, file.graph, *file.machine));
   auto constraints = Constraints::make(file.graph, *file.machine, rules);
   if (!constraints) return invalid(printable(graph_), constraints.error().context);
@@ -286,11 +289,33 @@ void Export::warn(const PlacementFile& file, const interop::ExportedPlacement& m
   console.warn("the exported placement does not fit: " + misfit(costs->after, *file.machine) + stages);
 }
 
+Result<ExitStatus> Export::export_graph(Console& console) const {
+  if (devices_.empty()) return missing("--devices", "a memory plan names devices");
+  EMPLACE_TRY_ASSIGN(const auto costs, inputs_.cost_version());
+  EMPLACE_TRY_ASSIGN(const DeviceSet machine, open_devices(devices_, {}, costs));
+  EMPLACE_TRY_ASSIGN(const OpGraph graph, open_graph(graph_, inputs_.reading));
+  const std::string sha256 = graph_sha256(graph);
+  EMPLACE_TRY_ASSIGN(const MemoryPlan plan, load_plan(what_, graph, sha256, machine));
+  const auto made = planned(graph, plan, machine.names());
+  if (!made) return Error{made.error().code, printable(what_) + ": " + made.error().context};
+  EMPLACE_TRY(save_graph(made->graph, output_));
+  const std::size_t added = made->graph.num_ops() - graph.num_ops();
+  Json json{{"placement", what_}, {"format", format_}, {"output", output_}, {"exact", true}};
+  json["ops"] = made->graph.num_ops();
+  json["added_ops"] = added;
+  json["moved_ops"] = 0;
+  console.print(console.json() ? json_text(json)
+                               : fmt::format("{}: exact, {} ops, {} of them the plan's", printable(output_),
+                                             made->graph.num_ops(), added));
+  return ExitStatus::kDone;
+}
+
 Result<ExitStatus> Export::export_placement_file(Console& console) {
   if (!table_.empty()) return not_for("--table", "a placement");
   if (graph_.empty()) return missing("--graph", "a placement needs its graph; for a run give its directory");
   if (output_.empty()) return missing("-o", "add -o FILE");
   if (!applied_.empty() && devices_.empty()) return missing("--devices", "--applied needs it to measure");
+  if (format_ == "graph") return export_graph(console);
   EMPLACE_TRY_ASSIGN(const auto file, open_placement());
   const fs::path graph_path = graph_file_of(graph_);
   EMPLACE_TRY_ASSIGN(const auto graph_file,

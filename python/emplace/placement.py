@@ -256,7 +256,8 @@ class Placement:
 
         ``devices`` names the PyTorch device of each device of the machine: ``{"gpu:0": "cuda:0", "gpu:1":
         "cpu"}``. Several may be "cpu": each is then a logical device with ``threads`` threads in its kernels
-        (as many as PyTorch uses if not given).
+        (as many as PyTorch uses if not given). A memory plan is run as placed: what is recomputed has the same
+        random numbers as before.
         """
         if self.graph.step is None:
             raise EmplaceError(
@@ -264,14 +265,17 @@ class Placement:
                 f"{self.graph.name} was not traced from a PyTorch model",
                 "make the graph with em.trace(model, batch, loss=..., optimizer=...)",
             )
-        if self.memory_plan is not None:
-            raise EmplaceError(
-                "Placement.apply", "does not run memory plans yet", "place the graph without recompute and offload"
-            )
         need("Placement.apply", torch="torch")
         from emplace.applying import apply
 
-        return apply(self.graph.step, self.ops_by_device(), dict(devices or {}), threads=threads)
+        plan = self._planned_ops() if self.memory_plan is not None else ()
+        return apply(self.graph.step, self.ops_by_device(), dict(devices or {}), threads=threads, plan=plan)
+
+    def _planned_ops(self) -> list[Json]:
+        """The ops of the graph of the memory plan."""
+        file = self._scratch.folder / "planned.json"
+        self._export("graph", file)
+        return list(json.loads(file.read_text(encoding="utf-8"))["ops"])
 
     # Output for people.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from emplace.applying.step import AppliedStep, OpFailed
@@ -15,12 +15,18 @@ __all__ = ["AppliedStep", "OpFailed", "Verification", "apply", "verify"]
 
 
 def apply(
-    step: TracedStep, placement: Mapping[str, str], devices: Mapping[str, Any], *, threads: int | None = None
+    step: TracedStep,
+    placement: Mapping[str, str],
+    devices: Mapping[str, Any],
+    *,
+    threads: int | None = None,
+    plan: Sequence[Mapping[str, Any]] = (),
 ) -> AppliedStep:
     """One training step as placed.
 
     ``placement`` gives the device of each op of the step's graph, ``devices`` the torch device that each of
     these names stands for on this machine. Several names may stand for "cpu": each is then a logical device
     with a thread of its own and ``threads`` threads inside ATen (as many as PyTorch uses if not given).
+    ``plan`` are the ops of the graph of a memory plan (``emplace export --to graph``).
     """
-    return AppliedStep(step, placement, devices, threads=threads)
+    return AppliedStep(step, placement, devices, threads=threads, plan=plan)

@@ -14,6 +14,7 @@ from torch.fx import Node
 
 from emplace.applying.in_place import InPlace
 from emplace.applying.lowering import Kernel, LoweredStep, unread_bytes
+from emplace.applying.planning import PlannedStep
 from emplace.applying.tasks import Held, Kind, Slot, Task, ViewCall, Write
 from emplace.errors import EmplaceError
 
@@ -23,7 +24,8 @@ class StepPlan:
 
     ``early`` writes new values of state as soon as the last reader of the old value is done, so that memory
     is as the simulator counts it; otherwise new values are kept until all ops are done, so that a failing op
-    changes nothing. Plans of one step may share what they find ``in_place``.
+    changes nothing. Plans of one step may share what they find ``in_place``. ``planned``: the step is one with
+    a memory plan.
     """
 
     def __init__(
@@ -34,8 +36,12 @@ class StepPlan:
         *,
         early: bool = False,
         in_place: InPlace | None = None,
+        planned: PlannedStep | None = None,
     ) -> None:
         self.lowered = lowered
+        self._triggers = planned.triggers if planned else {}
+        #: Random node that runs again -> the node whose random numbers it draws once more.
+        self.repeats = planned.repeats if planned else {}
         self.devices = list(devices)
         self.early = early and not self._exposed(lowered)
         self.tasks: list[Task] = []
@@ -198,6 +204,7 @@ class StepPlan:
     def _build_kernels(self, home_of: dict[Node, int]) -> None:
         """Kernels in trace order; copies and views as they are needed."""
         low, last_random = self.lowered, None
+        task_of: dict[Node, int] = {}
         in_place: set[Node] = set()
         for target, chain in (self._in_place.chains if self.early else {}).items():
             if all(home_of[low.kernels[k].node] == self.home(target) for k in chain):
@@ -225,6 +232,9 @@ class StepPlan:
                 task.in_place = True
                 old = next(n for n in kernel.node.all_input_nodes)  # The first argument.
                 self._wait_for_readers(low.value_of[old], device, task)
+            task_of[kernel.node] = task.number
+            if kernel.node in self._triggers:
+                self._wait(task_of[self._triggers[kernel.node]], task.number)
             if kernel.random:
                 if last_random is not None:
                     self._wait(last_random, task.number)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import operator
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx import Node
 
-from emplace.applying.binding import Values, bound_call
+from emplace.applying.binding import Call, Values, bound_call
 from emplace.applying.counterparts import counterparts
 from emplace.applying.devices import CpuDevice, CudaDevice, Device, torch_device
 from emplace.applying.in_place import in_place_form
 from emplace.applying.lowering import LoweredStep
 from emplace.applying.moving import Moved
 from emplace.applying.plan import StepPlan
+from emplace.applying.planning import PlannedStep, planned_placement, planned_step
 from emplace.applying.running import BoundTask, Pool, Step, Times
 from emplace.applying.tasks import Kind, ViewCall
 from emplace.errors import EmplaceError
@@ -35,6 +36,8 @@ class BoundPlan:
         self.devices = devices
         self.times = Times(len(plan.tasks))
         self._constants: dict[tuple[Node, torch.device], Any] = {}
+        #: State of the generator before random ops that run again.
+        self._random_states: dict[Node, torch.Tensor] = {}
         self._counterparts = counterparts(plan, devices)
         self.bound = [self._bind(number) for number in range(len(plan.tasks))]
         self._input_slots = self.input_slots()
@@ -133,7 +136,32 @@ class BoundPlan:
                         values[slot] = number(values)
                     return op(values)
 
+            call = self._random_call(task.node, call, device)
+
         return BoundTask(task, call, views, self.plan)
+
+    def _random_call(self, node: Node, call: Call, device: torch.device) -> Call:
+        """The call of an op that runs again, or is run again, with the random numbers of its first run."""
+        repeats = self.plan.repeats
+        if node in repeats.values():
+
+            def first(values: Values) -> Any:
+                self._random_states[node] = _random_state(device)
+                return call(values)
+
+            return first
+        if node not in repeats:
+            return call
+
+        def again(values: Values) -> Any:
+            now = _random_state(device)
+            _set_random_state(device, self._random_states.pop(repeats[node]))
+            try:
+                return call(values)
+            finally:
+                _set_random_state(device, now)
+
+        return again
 
     def _view(self, device: int, view: ViewCall) -> tuple[Any, list[tuple[int | None, int]]]:
         node, slot = view.source
@@ -150,6 +178,18 @@ class BoundPlan:
             known = value.to(device) if isinstance(value, torch.Tensor) else value
             self._constants[node, device] = known
         return known
+
+
+def _random_state(device: torch.device) -> torch.Tensor:
+    """The state of a device's default generator."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def _set_random_state(device: torch.device, state: torch.Tensor) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)
 
 
 class OpFailed(EmplaceError):
@@ -178,26 +218,30 @@ class AppliedStep:
         devices: Mapping[str, Any],
         *,
         threads: int | None = None,
+        plan: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         where = {name: torch_device(name, wanted) for name, wanted in devices.items()}
         if not where:
             raise EmplaceError(
                 "devices", "is empty", "name a torch device for each: devices={'gpu:0': 'cuda:0'}"
             )
-        lowered = LoweredStep(step)
-        check_ops(lowered, placement)
-        plan = StepPlan(lowered, placement, list(where))
+        check_ops(LoweredStep(step), placement)
+        planned = PlannedStep(step, {}, {})
+        if plan:
+            planned, placement = planned_step(step, plan), planned_placement(placement, plan)
+        lowered = LoweredStep(planned.step)
+        tasks = StepPlan(lowered, placement, list(where), planned=planned)
         count = threads or torch.get_num_threads()
         made: list[Device] = [
             CpuDevice(name, count) if device.type == "cpu" else CudaDevice(name, device)
             for name, device in where.items()
         ]
         self._step = step
-        self._plan = plan
+        self._plan = tasks
         self._shapes = [lowered.values[v].node.meta["tensors"][0] for v in lowered.placeholders]
-        self._bound = BoundPlan(plan, made)
+        self._bound = BoundPlan(tasks, made)
         try:
-            self._moved = Moved(step, [made[plan.home(number)].device for number in range(len(step.inputs))])
+            self._moved = Moved(step, [made[tasks.home(number)].device for number in range(len(step.inputs))])
         except BaseException:
             self._bound.pool.close()
             raise

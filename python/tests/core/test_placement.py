@@ -325,7 +325,7 @@ def test_request_arguments_follow_the_list_of_settings() -> None:
         request_arguments(speed=1)
 
 
-def test_says_what_would_make_a_graph_fit_and_places_with_it(tmp_path: Path) -> None:
+def test_tries_what_would_make_a_graph_fit_and_places_with_it(tmp_path: Path) -> None:
     graph = em.load("configs/graphs/nmt-2layer-bs64.json.gz")
     small = {"reserve": "9GiB", "progress": False}
     with pytest.raises(em.NoPlacement) as caught:
