@@ -30,8 +30,8 @@ class EmplaceError(Exception):
 class NoPlacement(EmplaceError):
     """No placement fits, or none was found: another machine or other rules may have one.
 
-    ``remedies`` has what :func:`emplace.place` tried, the fastest first, each with the keys ``what``, ``allow``,
-    ``fits``, ``step_time_s``, ``peak_memory_bytes`` and ``command``; empty if nothing was tried.
+    ``remedies`` has what :func:`emplace.place` tried, the fastest first, each with the keys ``what``,
+    ``allow``, ``fits``, ``step_time_s``, ``peak_memory_bytes`` and ``command``; empty if nothing was tried.
     """
 
     remedies: Sequence[Mapping[str, Any]] = ()

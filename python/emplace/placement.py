@@ -256,8 +256,8 @@ class Placement:
 
         ``devices`` names the PyTorch device of each device of the machine: ``{"gpu:0": "cuda:0", "gpu:1":
         "cpu"}``. Several may be "cpu": each is then a logical device with ``threads`` threads in its kernels
-        (as many as PyTorch uses if not given). A memory plan is run as placed: what is recomputed has the same
-        random numbers as before.
+        (as many as PyTorch uses if not given). A memory plan is run as placed: what is recomputed has the
+        same random numbers as before.
         """
         if self.graph.step is None:
             raise EmplaceError(

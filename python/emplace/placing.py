@@ -53,8 +53,9 @@ def place(
     objective  step-time, throughput, latency or max-load
     reserve    memory kept free per device: "10%" or "2GiB"
     order      "search" also looks for the order in which devices take ready ops
-    allow      what may be decided besides the devices: "recompute", "offload" and "order", with commas, "all" or
-               "none"; without it, what would make a graph fit is tried if nothing fits (NoPlacement.remedies)
+    allow      what may be decided besides the devices: "recompute", "offload" and "order", with commas, "all"
+               or "none"; without it, what would make a graph fit is tried if nothing fits
+               (NoPlacement.remedies)
     policy     the directory of a run, whose policy is used
     cost_version  1 or 2: that of a machine that is no file (the newest)
     float32    "ieee" or "tf32": what products and convolutions of float32 tensors use, on devices that have

@@ -24,8 +24,8 @@ class StepPlan:
 
     ``early`` writes new values of state as soon as the last reader of the old value is done, so that memory
     is as the simulator counts it; otherwise new values are kept until all ops are done, so that a failing op
-    changes nothing. Plans of one step may share what they find ``in_place``. ``planned``: the step is one with
-    a memory plan.
+    changes nothing. Plans of one step may share what they find ``in_place``. ``planned``: the step is one
+    with a memory plan.
     """
 
     def __init__(

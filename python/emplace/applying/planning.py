@@ -1,8 +1,8 @@
 """A traced step with the ops of a memory plan in it.
 
-The program decides which ops run again, and before which op (``graph/memory_plan.h``); its graph of the plan is
-followed here node by node. An op that runs again is a copy of its node, a fetch hands a tensor that waited
-elsewhere over to its readers.
+The program decides which ops run again, and before which op (``graph/memory_plan.h``); its graph of the
+plan is followed here node by node. An op that runs again is a copy of its node, a fetch hands a tensor that
+waited elsewhere over to its readers.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from torch.fx.node import map_arg
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
 
-#: Ends of the names of ops that a plan adds, and the types of those that only wait.
-AGAIN, FETCH = "@again", "@fetch"
-_WAIT, _ENDED = "emplace::wait", "emplace::ended"
+#: End of the name of an op that runs again, and the types of the other ops that a plan adds.
+AGAIN = "@again"
+_FETCH, _WAIT, _ENDED = "emplace::fetch", "emplace::wait", "emplace::ended"
 
 
 def fetch(tensor: torch.Tensor) -> torch.Tensor:
@@ -45,16 +45,14 @@ def planned_step(step: TracedStep, ops: Sequence[Mapping[str, Any]]) -> PlannedS
     return _Planner(step, ops).run()
 
 
-def planned_placement(
-    placement: Mapping[str, str], ops: Sequence[Mapping[str, Any]]
-) -> dict[str, str]:
+def planned_placement(placement: Mapping[str, str], ops: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The devices of the ops of a step with a plan; a fetch is where its tensor waits."""
     found = dict(placement)
     for op in ops:
         name = str(op["name"])
         if name.endswith(AGAIN):
             found[name] = placement[name.removesuffix(AGAIN)]
-        elif op["type"] == "emplace::fetch":
+        elif op["type"] == _FETCH:
             found[name] = op["devices"][0]
     return found
 
@@ -78,7 +76,7 @@ class _Planner:
         self._before: dict[str, list[Mapping[str, Any]]] = {}
         added: list[Mapping[str, Any]] = []
         for op in ops:
-            if str(op["name"]).endswith(AGAIN) or op["type"] == "emplace::fetch":
+            if str(op["name"]).endswith(AGAIN) or op["type"] == _FETCH:
                 added.append(op)
             elif op["type"] not in (_WAIT, _ENDED) and added:
                 self._before[str(op["name"])] = added
@@ -113,7 +111,7 @@ class _Planner:
     def _copy(self, node: Node, name: str, read: Callable[[Node], Node]) -> Node:
         """A copy that is called `name`: ops are known by the names of their nodes."""
         arguments, keywords = map_arg((node.args, node.kwargs), read)
-        made = self._graph.create_node(node.op, node.target, arguments, keywords, name, node.type)
+        made: Node = self._graph.create_node(node.op, node.target, arguments, keywords, name, node.type)
         made.meta = dict(node.meta)
         return made
 
@@ -149,7 +147,9 @@ class _Planner:
     def _item(self, producer: int, output: int) -> Node:
         """The node of an output of an op."""
         node = self._node_of[str(self._ops[producer]["name"])]
-        items = [user for user in node.users if user.target is operator.getitem and user.args[1] == output]
+        items: list[Node] = [
+            user for user in node.users if user.target is operator.getitem and user.args[1] == output
+        ]
         return items[0] if items else node
 
     def _trigger(self, op: Mapping[str, Any]) -> str | None:
@@ -161,4 +161,3 @@ class _Planner:
             if read["type"] == _ENDED:
                 return str(self._ops[read["inputs"][0][0]]["name"])
         return None
-

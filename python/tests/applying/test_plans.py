@@ -84,7 +84,8 @@ def choices(graph: em.Graph) -> tuple[list[str], list[str]]:
 def test_three_steps_have_the_bits_of_plain_pytorch(seed: int, tmp_path: Path) -> None:
     model, optimizer, batch = made()
     graph = em.trace(model, batch, loss=loss_of, optimizer=optimizer)
-    placement = em.place(graph, "h100 x 2", method="random" if seed % 2 else "single-gpu", seed=seed, progress=False)
+    method = "random" if seed % 2 else "single-gpu"
+    placement = em.place(graph, "h100 x 2", method=method, seed=seed, progress=False)
     runs, waits = choices(graph)
     draw = random.Random(seed)
     document = json.loads(json.dumps(placement.document)) | {"version": 2}
