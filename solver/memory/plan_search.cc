@@ -81,6 +81,7 @@ class PlanSearch {
   }
 
   Result<Answer> run() && {
+    EMPLACE_TRY(planned(problem_.graph, {}, device_names_));  // Whether the graph can have plans.
     EMPLACE_TRY(place_as_it_is());
     if (is_optimal()) return finish();
     if (chooses_devices_) {

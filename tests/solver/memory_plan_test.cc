@@ -285,6 +285,18 @@ TEST(MemoryPlanSearch, BoundHoldsForATensorThatTakesADetour) {
   EXPECT_LE(bound_of({}, graph, devices.with_detours(), constraints).seconds, moved.step_time_s);
 }
 
+TEST(MemoryPlanSearch, RefusesGraphsWithoutBackwardPassAtOnce) {
+  World world{testing::sample_graph({{"a"}, {"b", {{0, 0}}}}),
+              testing::sample_devices(2, false, testing::kPlenty)};
+  const SystemClock clock;
+  const Request request{.graph = &world.graph, .machine = &world.devices, .budget = {1'000}, .allow = "all"};
+  const auto answer = solve(request, {.clock = &clock});
+  ASSERT_FALSE(answer.ok());
+  EXPECT_EQ(answer.error().code, Errc::kInvalid);
+  EXPECT_NE(answer.error().context.find("needs a training graph"), std::string::npos)
+      << answer.error().context;
+}
+
 TEST(MemoryPlanSearch, WordsOfAllow) {
   const auto allowed = [](const char* words) { return parse_allowed(words).value(); };
   EXPECT_EQ(allowed(""), Allowed{});
