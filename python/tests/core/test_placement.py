@@ -325,8 +325,8 @@ def test_request_arguments_follow_the_list_of_settings() -> None:
         request_arguments(speed=1)
 
 
-def test_tries_what_would_make_a_graph_fit_and_places_with_it(tmp_path: Path) -> None:
-    graph = em.load("configs/graphs/nmt-2layer-bs64.json.gz")
+def test_tries_what_would_make_a_graph_fit_and_places_with_it(root: Path, tmp_path: Path) -> None:
+    graph = em.read(root / "configs/graphs/nmt-2layer-bs64.json.gz")
     small = {"reserve": "9GiB", "progress": False}
     with pytest.raises(em.NoPlacement) as caught:
         em.place(graph, "k40", budget=6, **small)
