@@ -156,7 +156,7 @@ Result<std::vector<Remedy>> try_remedies(const InputOptions& options, const Inpu
 }
 
 std::vector<std::string> remedies_lines(const std::vector<Remedy>& remedies) {
-  if (remedies.empty()) return {"nothing that could be tried would make it fit"};
+  if (remedies.empty()) return {};
   std::size_t width = 0;
   for (const Remedy& remedy : remedies) width = std::max(width, remedy.what.size());
   std::vector<std::string> lines{"what would make it fit:"};

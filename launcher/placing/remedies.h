@@ -35,7 +35,7 @@ Result<std::vector<Remedy>> try_remedies(const InputOptions& options, const Inpu
                                          const Clock& clock, double budget_s,
                                          const std::function<bool()>& stopped);
 
-/// The table, a head and one line per remedy.
+/// The table, a head and one line per remedy; empty without remedies.
 std::vector<std::string> remedies_lines(const std::vector<Remedy>& remedies);
 /// [{what, allow, fits, step_time_s, peak_memory_bytes, command}]; those without a fit have null and
 /// `reason`.
