@@ -33,7 +33,7 @@ class Planner {
       : graph_{graph}, plan_{plan}, devices_{devices} {}
 
   Result<PlannedGraph> run() {
-    EMPLACE_TRY(check_graph());
+    EMPLACE_TRY(check_plannable(graph_));
     EMPLACE_TRY(take_recomputed());
     EMPLACE_TRY(take_moved());
     now_.assign(graph_.num_ops(), kNoOp);
@@ -62,15 +62,6 @@ class Planner {
   }
 
  private:
-  Result<Unit> check_graph() const {
-    if (!graph_.ids_are_topological())
-      return invalid("a memory plan", "needs a graph that lists producers before their readers");
-    for (std::uint32_t i = 0; i < graph_.num_ops(); ++i)
-      if (!is_forward(graph_, OpId{i})) return Unit{};
-    return invalid("a memory plan", "needs a training graph, and no op of this one has the phase backward",
-                   "add a backward pass: emplace import --train, em.trace, or generate --training");
-  }
-
   Result<Unit> take_recomputed() {
     changed_.assign(graph_.num_ops(), false);
     for (const OpId op : plan_.recompute) {
@@ -321,6 +312,15 @@ std::string not_recomputable(const OpGraph& graph, OpId op) {
   if (type.starts_with("_c10d_functional::") || type.starts_with("c10d::"))
     return "exchanges data with other devices";
   return {};
+}
+
+Result<Unit> check_plannable(const OpGraph& graph) {
+  if (!graph.ids_are_topological())
+    return invalid("a memory plan", "needs a graph that lists producers before their readers");
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+    if (!is_forward(graph, OpId{i})) return Unit{};
+  return invalid("a memory plan", "needs a training graph, and no op of this one has the phase backward",
+                 "add a backward pass: emplace import --train, em.trace, or generate --training");
 }
 
 Result<PlannedGraph> planned(const OpGraph& graph, const MemoryPlan& plan,

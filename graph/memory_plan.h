@@ -45,6 +45,9 @@ inline constexpr std::string_view kWaitType =
 /// End of the name of a copy that runs again. It is colocated with the op that it copies.
 inline constexpr std::string_view kAgain = "@again";
 
+/// Errors (kInvalid): a graph without backward pass, or that does not list producers first, has no plans.
+Result<Unit> check_plannable(const OpGraph& graph);
+
 /// Why an op cannot run again, as the end of a sentence; empty if it can.
 std::string not_recomputable(const OpGraph& graph, OpId op);
 

@@ -73,6 +73,10 @@ Result<Allowed> parse_allowed(std::string_view text) {
   return allowed;
 }
 
+DeviceSet machine_of_bounds(const DeviceSet& machine, const Allowed& allowed) {
+  return allowed.offload ? machine.with_detours() : machine;
+}
+
 Allowed Request::allowed() const {
   const auto words = parse_allowed(allow);
   Allowed allowed = words ? *words : Allowed{};

@@ -42,6 +42,9 @@ struct Allowed {
 };
 /// "recompute,offload,order", "all" or "none"; empty as "none". Errors (kInvalid): another word.
 Result<Allowed> parse_allowed(std::string_view text);
+/// The machine whose bounds hold beside what is allowed: a tensor that is moved may take a faster way than
+/// the link between two devices (docs/proofs/bounds.md).
+DeviceSet machine_of_bounds(const DeviceSet& machine, const Allowed& allowed);
 
 /// The time of a search or of learning unless the request has a budget [s].
 inline constexpr double kDefaultBudget_s = 30;

@@ -136,9 +136,7 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
   }
   if (context.bound_s == 0)
     problem.context.bound_s =
-        bound_of(request.judge, graph, request.allowed().offload ? machine.with_detours() : machine,
-                 constraints)
-            .seconds;
+        bound_of(request.judge, graph, machine_of_bounds(machine, request.allowed()), constraints).seconds;
 
   // 4. A method that learns, or a policy alone.
   if (learned.learns(request.method) || request.by_policy())

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 #include <vector>
 
@@ -88,6 +89,17 @@ EscapedCharacter escape_at(std::string_view text, std::size_t at, std::string_vi
 }
 
 }  // namespace
+
+std::string shell_word(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view{"_-./:=@%+,"}.find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
+  return quoted + "'";
+}
 
 std::string toml_text(std::string_view text) {
   std::string out = "\"";

@@ -31,6 +31,9 @@ inline std::string_view text_of(std::span<const std::byte> bytes) {
 /// they become U+FFFD (check is_utf8 first where that matters).
 std::string toml_text(std::string_view text);
 
+/// Quotes one word for a POSIX shell, if it needs quotes.
+std::string shell_word(const std::string& word);
+
 /// Returns whether `text` is UTF-8: no overlong form, no surrogate, no code point above U+10FFFF.
 bool is_utf8(std::string_view text);
 

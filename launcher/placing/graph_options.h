@@ -40,7 +40,7 @@ Result<Unit> obey_plan(const MemoryPlan& plan, Inputs& inputs, Placement& placem
 
 /// The content of a placement file.
 struct OpenedPlacement {
-  Placement placement;  ///< That of the graph of its memory plan, if it has one.
+  Placement placement;  ///< A placement of the plan's graph if the file has a memory plan.
   bool has_plan = false;
   std::string graph_sha256;  ///< Hash of the graph without the plan.
 };

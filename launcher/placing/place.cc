@@ -171,10 +171,8 @@ Result<ExitStatus> Place::run(Console& console) {
   request_.known_to_fit = true;
   const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
   ProgressView view{console, clock};
-  // A tensor that is moved may take a faster way than the link between two devices.
-  const bool moves = request_.allowed().offload;
   const ProvenBound bound = bound_of(
-      inputs.judge, inputs.graph, moves ? inputs.devices.with_detours() : inputs.devices, inputs.constraints);
+      inputs.judge, inputs.graph, machine_of_bounds(inputs.devices, request_.allowed()), inputs.constraints);
   const double shown_s = request_.budget_or(request_.method == "auto" ? kDefaultBudget_s : 0);
   WatchedExecutor executor{*model, view, stop, shown_s, bound.seconds};
   const Nanos start = clock.now();
@@ -216,12 +214,13 @@ Result<ExitStatus> Place::print(const Inputs& inputs, Executor& executor, const 
                     .output = output_,
                     .wall_s = wall_s,
                     .slower_than_single = !slower.empty()};
-  Inputs planned = inputs;  // With the ops of the answer's plan.
+  std::optional<Inputs> with_plan;
   Placement placement = answer.placement;
-  if (!answer.plan.empty()) EMPLACE_TRY(obey_plan(answer.plan, planned, placement));
-  facts.costs = costs_of(planned, placement);
+  if (!answer.plan.empty()) EMPLACE_TRY(obey_plan(answer.plan, with_plan.emplace(inputs), placement));
+  const Inputs& measured = with_plan ? *with_plan : inputs;
+  facts.costs = costs_of(measured, placement);
   if (request_.noise) {
-    EMPLACE_TRY_ASSIGN(facts.steps, jittered_steps(planned, placement, answer.order, *request_.noise));
+    EMPLACE_TRY_ASSIGN(facts.steps, jittered_steps(measured, placement, answer.order, *request_.noise));
   }
   if (!answer.fastest.empty()) {
     EMPLACE_TRY_ASSIGN(facts.fastest_steps,

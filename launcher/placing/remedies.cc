@@ -9,6 +9,7 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
+#include "graph/memory_plan.h"
 #include "launcher/placing/results.h"
 #include "solver/solve.h"
 
@@ -23,18 +24,6 @@ struct Trial {
   std::string what, allow;
   InputOptions options;
 };
-
-/// A word for a shell: as it is, or quoted.
-std::string shell_word(const std::string& text) {
-  const bool plain = !text.empty() && std::ranges::all_of(text, [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-           std::string_view{"-_./:=,%+@"}.find(c) != std::string_view::npos;
-  });
-  if (plain) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
-  return quoted + "'";
-}
 
 std::string command_of(const Trial& trial, double budget_s) {
   const InputOptions& options = trial.options;
@@ -67,10 +56,7 @@ std::optional<std::string> with_device(const InputOptions& options, const std::s
 std::vector<Trial> trials_of(const InputOptions& options, const Inputs& inputs) {
   std::vector<Trial> trials;
   // Memory decisions need a backward pass, and proofs exclude what cannot help.
-  bool trains = false;
-  for (std::uint32_t i = 0; i < inputs.graph.num_ops(); ++i)
-    trains = trains || inputs.graph.phase(OpId{i}) != Phase::kForward;
-  trains = trains && inputs.graph.ids_are_topological();
+  const bool trains = check_plannable(inputs.graph).ok();
   if (must_fit(inputs).ok()) {
     trials.push_back({"another order", "order", options});
     if (trains && inputs.devices.size() > 1) trials.push_back({"offload", "offload", options});
@@ -133,7 +119,7 @@ Result<std::vector<Remedy>> try_remedies(const InputOptions& options, const Inpu
     asked.constraints = &own.constraints;
     asked.judge = own.judge;
     asked.allow = trial.allow;
-    asked.known_to_fit = false;
+    asked.known_to_fit = !other;  // Trials of this machine passed its proofs.
     asked.budget = {std::max(0.0, left_s) / static_cast<double>(trials.size() - k)};
     const auto model = make_model(own.graph, own.devices, own.judge);
     const auto answer = solve(asked, *model, {.clock = &clock, .stopped = stopped}, learned);

@@ -22,7 +22,7 @@ struct Remedy {
   std::string allow;                     ///< Words of --allow; "none".
   bool fits = false;                     ///< False: no placement was found, or none exists.
   std::string why_not;                   ///< Why, if it does not fit.
-  double step_time_s = 0;                ///< Of the best placement found [s].
+  double step_time_s = 0;                ///< Step time of the best placement found [s].
   std::vector<std::int64_t> peak_bytes;  ///< [devices]
   std::string command;                   ///< The command that finds it.
 };

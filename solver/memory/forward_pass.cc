@@ -22,7 +22,7 @@ ForwardPass::ForwardPass(const LoweredGraph& lowered)
   for (std::size_t k = 0; k < kernels_.size(); ++k) {
     const OpId op = kernels_[k];
     auto last = static_cast<std::uint32_t>(k);
-    std::vector<BufferId> counted;
+    const std::size_t first_waiting = waiting_.size();
     for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b) {
       bool waits = false;
       for (const OpId reader : lowered.readers(BufferId{b})) {
@@ -34,8 +34,9 @@ ForwardPass::ForwardPass(const LoweredGraph& lowered)
       }
       // Parts share the bytes of their base, which the first of them counts.
       const BufferId base = lowered.base(BufferId{b});
-      if (waits && std::ranges::find(counted, base) == counted.end()) {
-        counted.push_back(base);
+      if (waits && std::find(waiting_.begin() + static_cast<std::ptrdiff_t>(first_waiting), waiting_.end(),
+                             base) == waiting_.end()) {
+        waiting_.push_back(base);
         waiting_bytes_[index(op)] += lowered.held_bytes(base);
       }
     }

@@ -22,6 +22,8 @@ class ForwardPass {
   bool contains(OpId op) const { return at_[index(op)] != kNoIndex; }
   /// Bytes of a kernel's outputs that kernels of the backward pass read [B]; 0 for other ops.
   std::int64_t waiting_bytes(OpId op) const { return waiting_bytes_[index(op)]; }
+  /// Whole outputs of its kernels that kernels of the backward pass read, in issue order of the kernels.
+  std::span<const BufferId> waiting() const { return waiting_; }
   /// Distinct kernels of the forward pass whose outputs a kernel reads.
   std::vector<OpId> inputs(OpId op) const;
   /// Whether a kernel may run again (graph/memory_plan.h), whatever else does: its type permits it, and the
@@ -41,9 +43,10 @@ class ForwardPass {
   std::vector<std::uint32_t> at_;            // [ops] Position in kernels_; kNoIndex: not there.
   std::vector<std::uint32_t> last_reader_;   // [kernels] Position of the last reader of the forward pass.
   std::vector<std::int64_t> waiting_bytes_;  // [ops]
-  std::vector<bool> may_run_again_;          // [ops]
-  std::vector<std::int64_t> waiting_sum_;    // [kernels] Waiting bytes of the kernels up to this one.
-  std::vector<std::int64_t> crossing_;  // [kernels] Bytes that later kernels read of those up to this one.
+  std::vector<BufferId> waiting_;
+  std::vector<bool> may_run_again_;        // [ops]
+  std::vector<std::int64_t> waiting_sum_;  // [kernels] Waiting bytes of the kernels up to this one.
+  std::vector<std::int64_t> crossing_;     // [kernels] Bytes that later kernels read of those up to this one.
 };
 
 }  // namespace emplace

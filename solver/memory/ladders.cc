@@ -125,23 +125,14 @@ std::vector<std::vector<RecomputeRung>> recompute_ladders(const ForwardPass& for
   return ladders;
 }
 
-std::vector<std::vector<MovedTensor>> move_ladders(const ForwardPass& forward, const std::vector<bool>& keep,
+std::vector<std::vector<MovedTensor>> move_ladders(const ForwardPass& forward,
                                                    std::span<const DeviceId> placement,
-                                                   std::size_t num_devices, std::int64_t least_bytes) {
+                                                   std::size_t num_devices) {
   const LoweredGraph& lowered = forward.lowered();
   std::vector<std::vector<MovedTensor>> ladders(num_devices);
-  for (const OpId op : forward.kernels()) {
-    if (keep[index(op)] || forward.waiting_bytes(op) == 0) continue;
-    for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b) {
-      const BufferId base{b};
-      if (lowered.base(base) != base || lowered.held_bytes(base) < least_bytes) continue;
-      bool waits = false;
-      for (std::uint32_t part = lowered.first_owned(op); part < lowered.end_owned(op); ++part)
-        for (const OpId reader : lowered.readers(BufferId{part}))
-          waits = waits || (lowered.base(BufferId{part}) == base && !forward.contains(reader));
-      if (waits) ladders[index(placement[index(op)])].push_back({.tensor = lowered.tensor(base)});
-    }
-  }
+  for (const BufferId buffer : forward.waiting())
+    if (lowered.held_bytes(buffer) > 0)
+      ladders[index(placement[index(lowered.owner(buffer))])].push_back({.tensor = lowered.tensor(buffer)});
   return ladders;
 }
 

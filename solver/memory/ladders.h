@@ -32,10 +32,10 @@ std::vector<std::vector<RecomputeRung>> recompute_ladders(const ForwardPass& for
                                                           std::size_t num_devices);
 
 /// [devices] The tensors that may leave each device, the first ones made first: their copies have the longest
-/// time. Those of `keep` [ops] and those of less than `least_bytes` stay. The moves have no destination yet.
-std::vector<std::vector<MovedTensor>> move_ladders(const ForwardPass& forward, const std::vector<bool>& keep,
+/// time. The moves have no destination yet.
+std::vector<std::vector<MovedTensor>> move_ladders(const ForwardPass& forward,
                                                    std::span<const DeviceId> placement,
-                                                   std::size_t num_devices, std::int64_t least_bytes);
+                                                   std::size_t num_devices);
 
 /// When tensors are needed again after the forward pass. Thread: one.
 class FetchTimes {

@@ -81,7 +81,7 @@ class PlanSearch {
   }
 
   Result<Answer> run() && {
-    EMPLACE_TRY(planned(problem_.graph, {}, device_names_));  // Whether the graph can have plans.
+    EMPLACE_TRY(check_plannable(problem_.graph));
     EMPLACE_TRY(place_as_it_is());
     if (is_optimal()) return finish();
     if (chooses_devices_) {
@@ -142,6 +142,7 @@ class PlanSearch {
       problem_.constraints.repair(only.placement);
       EMPLACE_TRY(executor_.measure(only.placement, only.measurement));
       ++evaluations_;
+      starts_.push_back(only.placement);
       take(std::move(only), "the only placement");
       return Unit{};
     }
@@ -174,7 +175,7 @@ class PlanSearch {
   /// Finds a placement for as little waiting memory as possible.
   Result<Unit> place_leanest() {
     if (best_.measurement.valid && starts_.back() == best_.placement) return Unit{};  // The fastest one fits.
-    EMPLACE_TRY_ASSIGN(MemoryPlan plan, tuner_.leanest(best_.placement));
+    EMPLACE_TRY_ASSIGN(MemoryPlan plan, tuner_.leanest(best_.placement, until(kLeanEnd)));
     return place(std::move(plan), best_.placement, methods_, kLeanEnd);
   }
 
@@ -211,24 +212,18 @@ class PlanSearch {
       EMPLACE_TRY_ASSIGN(PlannedPlacement tuned, tuner_.tune(starts[k], until(std::max(share, from))));
       take(std::move(tuned), method_);
     }
-    if (!chooses_devices_) {
-      EMPLACE_TRY_ASSIGN(PlannedPlacement tuned, tuner_.tune(best_.placement, until(end)));
-      take(std::move(tuned), method_);
-    }
     return Unit{};
   }
 
   /// The answer, with an order if one is better.
   Result<Answer> finish() {
-    if (!best_.plan.empty()) {  // What nothing needs to run again is no decision.
-      EMPLACE_TRY_ASSIGN(PlannedGraph graph, planned(problem_.graph, best_.plan, device_names_));
-      std::ranges::sort(graph.recomputed);
-      best_.plan.recompute = std::move(graph.recomputed);
-    }
+    EMPLACE_TRY_ASSIGN(PlannedGraph graph, planned(problem_.graph, best_.plan, device_names_));
+    // What nothing needs to run again is no decision.
+    best_.plan.recompute = graph.recomputed;
+    std::ranges::sort(best_.plan.recompute);
     Answer answer{.placement = best_.placement, .measurement = best_.measurement, .method = method_};
     answer.plan = best_.plan;
     if (allowed_.order && clock_.now() < at(1) && !stopped() && !is_optimal()) {
-      EMPLACE_TRY_ASSIGN(PlannedGraph graph, planned(problem_.graph, best_.plan, device_names_));
       PlannedProblem own{problem_, judge_, std::move(graph)};
       const Answer start{.placement = planned(best_.placement, own.plan()), .method = method_};
       const Known known{start};

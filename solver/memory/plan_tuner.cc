@@ -26,7 +26,17 @@ bool fits(const Measurement& measured, const DeviceSet& devices, std::size_t d) 
   return measured.peak_bytes[d] <= devices[static_cast<DeviceId>(d)].memory_bytes;
 }
 
-std::vector<OpId> sorted(std::set<OpId> ops) { return {ops.begin(), ops.end()}; }
+std::vector<OpId> sorted(const std::set<OpId>& ops) { return {ops.begin(), ops.end()}; }
+
+/// The ops of the first `counts` [devices] rungs, sorted.
+std::vector<OpId> ops_of(const std::vector<std::vector<RecomputeRung>>& ladders,
+                         std::span<const std::size_t> counts) {
+  std::set<OpId> ops;
+  for (std::size_t d = 0; d < ladders.size(); ++d)
+    for (std::size_t k = 0; k < counts[d]; ++k)
+      ops.insert(ladders[d][k].ops.begin(), ladders[d][k].ops.end());
+  return sorted(ops);
+}
 
 }  // namespace
 
@@ -144,8 +154,7 @@ Result<Unit> PlanTuner::tune_moves(const Measurement& kept, PlannedPlacement& be
                                    const std::function<bool()>& late) {
   const std::size_t devices = problem_.devices.size();
   const Placement placement = best.placement;
-  auto moves =
-      move_ladders(forward_, std::vector<bool>(problem_.graph.num_ops(), false), placement, devices, 1);
+  auto moves = move_ladders(forward_, placement, devices);
   send(moves, kept);
   const auto moved = [&](const Counts& counts) {
     std::vector<MovedTensor> taken;
@@ -183,11 +192,7 @@ Result<Unit> PlanTuner::tune_moves(const Measurement& kept, PlannedPlacement& be
       EMPLACE_TRY(climb(
           others,
           [&](const Counts& taken) {
-            std::set<OpId> ops;
-            for (std::size_t d = 0; d < devices; ++d)
-              for (std::size_t k = 0; k < taken[d]; ++k)
-                ops.insert(others[d][k].ops.begin(), others[d][k].ops.end());
-            MemoryPlan plan{.recompute = sorted(std::move(ops)), .moved = moved(counts)};
+            MemoryPlan plan{.recompute = ops_of(others, taken), .moved = moved(counts)};
             std::erase_if(plan.moved, [&](const MovedTensor& move) {
               return std::ranges::binary_search(plan.recompute, problem_.graph.producer(move.tensor));
             });
@@ -213,14 +218,7 @@ Result<PlannedPlacement> PlanTuner::tune(const Placement& placement, const std::
       for (std::size_t d = 0; d < ladders.size(); ++d)
         if (fits(kept, problem_.devices, d)) ladders[d].clear();
       EMPLACE_TRY(climb(
-          ladders,
-          [&](const Counts& counts) {
-            std::set<OpId> ops;
-            for (std::size_t d = 0; d < ladders.size(); ++d)
-              for (std::size_t k = 0; k < counts[d]; ++k)
-                ops.insert(ladders[d][k].ops.begin(), ladders[d][k].ops.end());
-            return MemoryPlan{.recompute = sorted(std::move(ops))};
-          },
+          ladders, [&](const Counts& counts) { return MemoryPlan{.recompute = ops_of(ladders, counts)}; },
           best, late));
     }
   }
@@ -228,9 +226,10 @@ Result<PlannedPlacement> PlanTuner::tune(const Placement& placement, const std::
   return best;
 }
 
-Result<MemoryPlan> PlanTuner::leanest(const Placement& placement) {
+Result<MemoryPlan> PlanTuner::leanest(const Placement& placement, const std::function<bool()>& late) {
   PlannedPlacement best{.placement = placement};
   for (const std::size_t segments : segment_counts()) {
+    if (late()) break;
     const std::vector<bool> borders = forward_.borders(segments);
     MemoryPlan plan;
     for (const OpId op : forward_.kernels())
@@ -260,7 +259,7 @@ Result<Unit> PlanTuner::refine(PlannedPlacement& best, std::uint64_t stream,
   };
   MemoryPlan now = best.plan;
   double now_energy = energy(best.measurement);
-  // Of changes in log(step time): from half of the mean share of an op down.
+  // The temperature is that of changes in log(step time). It falls from half of the mean share of an op.
   double temperature = 0.5 / static_cast<double>(choices.size());
   while (!late()) {
     std::set<OpId> ops{now.recompute.begin(), now.recompute.end()};
@@ -272,7 +271,7 @@ Result<Unit> PlanTuner::refine(PlannedPlacement& best, std::uint64_t stream,
       std::erase_if(next.moved,
                     [&](const MovedTensor& move) { return problem_.graph.producer(move.tensor) == op; });
     }
-    next.recompute = sorted(std::move(ops));
+    next.recompute = sorted(ops);
     EMPLACE_TRY(time_moves(next, best.placement));
     EMPLACE_TRY_ASSIGN(Measurement measured, measure(next, best.placement));
     const double next_energy = energy(measured);

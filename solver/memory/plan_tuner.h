@@ -41,9 +41,9 @@ class PlanTuner {
   Result<PlannedPlacement> tune(const Placement& placement, const std::function<bool()>& late);
   /// Changes single decisions at random until `late()`, and keeps what is better. Errors: as tune().
   Result<Unit> refine(PlannedPlacement& best, std::uint64_t stream, const std::function<bool()>& late);
-  /// The plan that leaves the least waiting, in segments of which the placement needs least memory: the start
-  /// of a search for placements.
-  Result<MemoryPlan> leanest(const Placement& placement);
+  /// The plan that leaves the least waiting, as found before `late()`, in segments of which the placement
+  /// needs least memory: the start of a search for placements.
+  Result<MemoryPlan> leanest(const Placement& placement, const std::function<bool()>& late);
 
  private:
   using Counts = std::vector<std::size_t>;  // [devices] Rungs that are taken.

@@ -1,8 +1,6 @@
 #include "launcher/cluster/hosts/remote_host.h"
 
-#include <algorithm>
-#include <cctype>
-#include <string_view>
+#include "base/text/words.h"
 
 namespace emplace::launcher {
 
@@ -26,17 +24,6 @@ std::string export_lines(const std::vector<std::string>& environment) {
     lines += "export " + variable.substr(0, equals) + "=" + shell_word(variable.substr(equals + 1)) + "\n";
   }
   return lines;
-}
-
-std::string shell_word(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view{"_-./:=@%+,"}.find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
-  return quoted + "'";
 }
 
 std::string shell_line(const std::vector<std::string>& words) {

@@ -20,8 +20,6 @@ std::vector<std::string> join_words(const NodePlan& node, const std::string& hea
 std::string export_lines(const std::vector<std::string>& environment);
 /// Quotes words for a POSIX shell.
 std::string shell_line(const std::vector<std::string>& words);
-/// Quotes one word for a POSIX shell, if it needs quotes.
-std::string shell_word(const std::string& word);
 
 // The functions below return a local program that represents a remote node: it exits when the node does, and
 // ends the node when its standard input closes.

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "base/file.h"
+#include "base/text/words.h"
 #include "launcher/cluster/hosts/array_throttle.h"
 #include "launcher/cluster/hosts/remote_host.h"
 #include "launcher/cluster/hosts/templates.h"
