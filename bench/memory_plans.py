@@ -4,8 +4,8 @@
 usage: bench/memory_plans.py [--program P] [--devices D] [--shares 90,60,40] [--budget S] GRAPH…
 
 Each graph is placed on the first device of a machine with a share of the memory that it needs there, with
-`--allow recompute`. A cell has the step time over the lower bound of the graph, which does not count memory, less 1;
-"state" if provably nothing fits, "none" if nothing was found. The table is Markdown; the last line has the median.
+`--allow recompute`. A cell has the step time over the lower bound of its plans, less 1; "state" if provably nothing
+fits, "none" if nothing was found. The table is Markdown; the last line has the median.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ NEVER = 1 << 100
 STATE = ("Parameter", "Buffer", "OptimizerState", "Input", "Constant")
 BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1, "f8": 1}
 CLASSES = ("state", "view", "matmul", "conv", "conv_grouped", "norm", "reduce", "gather", "elementwise")
+EFFECTS = ("infeed", "outfeed", "send", "recv", "Assign", "Enqueue", "QueueEnqueue")
+EXCHANGES = ("all-", "reduce-scatter", "collective-", "ragged-all-to-all")
 RATES = ("launch_us", "peak_gflops", "matrix_peak_gflops", "bandwidth_gbs", "bandwidth_efficiency")
 
 
@@ -41,6 +43,15 @@ def lower(ops):
 
 def is_rate(value):
     return isinstance(value, (int, Fraction)) and 0 < value < 10**30
+
+
+def may_run_again(op, kernel):
+    """Whether a memory plan may run an op again (docs/reference/memory_plans.md)."""
+    space, _, base = op["type"].rpartition("::")
+    plain = base.split(".")[0]
+    in_place = bool(space) and plain.endswith("_") and not plain.endswith("__")
+    return kernel and op.get("phase", "forward") == "forward" and not in_place and not base.startswith(
+        EFFECTS + EXCHANGES) and not op["type"].startswith(("_c10d_functional::", "c10d::"))
 
 
 def matches(device, name):
@@ -137,6 +148,8 @@ def difference(case, graph):
         same(case.kernel, kernel, "kernels")
         same(case.in_place, [int(op.get("phase") == "update") for op in ops], "updates")
         same(case.state_bytes, state_bytes(ops, kernel, owned), "bytes of state")
+        if case.kind == "waiting":
+            same(case.document["ops"]["again"], [int(may_run_again(op, kernel[i])) for i, op in enumerate(ops)], "ops that run again")
     else:
         same([sorted(of) for of in case.makers], [sorted({r[0] for r in of} - {i}) for i, of in enumerate(reads)], "reads")
     leader = list(range(case.ops))

@@ -19,7 +19,7 @@ from fractions import Fraction
 
 NEVER = 1 << 100  # Later than any time.
 MOST = 1 << 62  # Greatest number of a certificate.
-OBJECTIVES = {"step-time": ("ns", {"path", "work", "route", "window"}), "latency": ("ps", {"path", "ideals"}),
+OBJECTIVES = {"step-time": ("ns", {"path", "work", "route", "window", "waiting"}), "latency": ("ps", {"path", "ideals"}),
               "max-load": ("ps", {"work", "class"}), "throughput": ("ps", {"work", "class"})}
 
 
@@ -81,6 +81,8 @@ class Case:
         need(document["unit"] == self.unit, "unit is not that of the objective")
         self.claim = number(document["claim"], "claim")
         self.witness, self.kind = document["witness"], document["witness"]["kind"]
+        self.allow = listed(document.get("allow", []), "allow")
+        need(not set(self.allow) - {"recompute", "offload"}, "allow has an unknown word")
         machine, ops = document["machine"], document["ops"]
         self.devices, count = listed(machine["devices"], "devices"), len(machine["devices"])
         need(0 < count <= 256, "there are no devices or too many")
@@ -90,6 +92,9 @@ class Case:
         self.latency, self.rate = ([[float(number(x, key)) for x in listed(line, key, count)]
                                     for line in listed(machine[key], key, count)] for key in ("latency_s", "bytes_per_s"))
         need(all(rate > 0 for line in self.rate for rate in line), "bytes_per_s is 0")
+        for s, by, t in itertools.permutations(range(count), 3) if "offload" in self.allow else ():
+            need(self.latency[s][t] <= self.latency[s][by] + self.latency[by][t]
+                 and self.rate[s][t] >= min(self.rate[s][by], self.rate[by][t]), "a link is slower than a detour")
         self.names, self.ops = listed(ops["name"], "name"), len(ops["name"])
         self.times = [wholes(line, "times", self.ops) for line in listed(ops["times"], "times", len(self.rows))]
         self.choices = [wholes(choice, "choices", None, count) for choice in listed(document["choices"], "choices")]
@@ -318,21 +323,75 @@ def by_class(case):
                for d in case.may[chosen])
 
 
+def cheapest_work(case, kinds, prices, rents):
+    """The sum over all classes of the least priced time and state (theorem 3)."""
+    times = [[0] * len(case.may) for _ in case.rows]
+    for total, line in zip(times, case.times):
+        for op, time in enumerate(line):
+            total[case.op_class[op]] += time
+    return sum(min(prices[k] * times[row][c] + rents[k] * case.state[c] for k, row in {(kinds.of[d], case.row[d]) for d in devices})
+               for c, devices in enumerate(case.may))
+
+
 def by_work(case):
     kinds = Kinds(case)
     prices, unit = scaled(case.witness["prices"], "prices", len(kinds.groups))
     rents, share = scaled(case.witness.get("rents", [0] * len(prices)), "rents", len(prices))
     need("rents" not in case.witness or case.objective == "step-time", "rents are for the step time")
-    times = [[0] * len(case.may) for _ in case.rows]
-    for total, line in zip(times, case.times):
-        for op, time in enumerate(line):
-            total[case.op_class[op]] += time
-    value, state = 0, sum(case.state)  # All terms over the product of both denominators.
-    for c, devices in enumerate(case.may):
-        value += min(prices[k] * times[row][c] * share + rents[k] * case.state[c] * unit
-                     for k, row in {(kinds.of[d], case.row[d]) for d in devices})
+    # All terms over the product of both denominators.
+    value, state = cheapest_work(case, kinds, [price * share for price in prices], [rent * unit for rent in rents]), sum(case.state)
     value -= sum(rents[k] * unit * min(case.memory[d], state) for d, k in kinds.of.items())
     return Fraction(value, kinds.paid(prices) * share)
+
+
+def by_waiting(case):
+    kinds, at = Kinds(case), whole(case.witness["op"], "op", case.ops)
+    prices, common = scaled(case.witness["prices"], "prices", len(kinds.groups))
+    rent, units = Fraction(number(case.witness["rent"], "rent")), whole(case.witness["units"], "units")
+    again = wholes(case.document["ops"]["again"], "again", case.ops, 2)
+    need(case.kernel[at] and units, "op is no kernel, or units are 0")
+    before, after, open_ops = set(), {at}, [at]
+    while open_ops:
+        makers = {op for op in case.makers[open_ops.pop()] if case.kernel[op]} - before
+        before |= makers
+        open_ops += makers
+    for op in case.order:
+        if case.kernel[op] and not after.isdisjoint(case.makers[op]):
+            after.add(op)
+
+    def stored(op):  # What an op reads that is no state; one device keeps no parts.
+        return {case.base[b] if len(case.devices) == 1 else b for b in case.reads[op] if not case.resident[b]}
+
+    def size(b):
+        return 0 if case.in_place[case.owner[b]] else case.bytes[b]
+
+    needed = {b for op in after for b in stored(op) if case.owner[b] in before}
+    held = {b for b in stored(at) if case.base[b] == b}
+    kept = {b: amount for b, amount in (wholes(of, "kept", 2) for of in listed(case.witness["kept"], "kept"))}
+    need(len(kept) == len(case.witness["kept"]) and all(b < len(case.owner) for b in kept), "kept buffers are not distinct")
+    demand, load = collections.Counter(kept), collections.Counter()
+    for b, amount in kept.items():
+        if case.owner[b] not in before or amount > rent * units * size(b):
+            raise Unproved("buffer %d is not made before the op, or pays more than its rent" % b)
+        if case.base[b] != b:
+            demand[case.base[b]] -= amount
+        elif b not in held:
+            load[case.owner[b]] += amount
+    for op, b, amount in (wholes(of, "read", 3) for of in listed(case.witness["read"], "read")):
+        if op not in before or not again[op] or b not in stored(op):
+            raise Unproved("op %d does not run again, or does not read buffer %d" % (op, b))
+        demand[b] -= amount
+        load[op] -= amount
+    for op, amount in load.items():
+        least = min(prices[k] * kinds.times[k][op] for k in kinds.may[case.op_class[op]])
+        if again[op] and amount * common > units * least:
+            raise Unproved("op %d is worth more than it takes" % op)
+    if any(amount < 0 for b, amount in demand.items() if b not in needed):
+        raise Unproved("a buffer passes on less than it is asked for")
+    made = 0 if case.in_place[at] else sum(case.bytes[b] for b, op in enumerate(case.owner) if op == at and case.base[b] == b)
+    worth = Fraction(sum(amount for b, amount in demand.items() if b in needed), units)
+    worth += Fraction(cheapest_work(case, kinds, prices, [0] * len(prices)), common)
+    return (worth + rent * (made + sum(case.state) - sum(case.memory))) / Fraction(kinds.paid(prices), common)
 
 
 def by_route(case):
@@ -378,7 +437,8 @@ def run(path, graph=None, about=""):
         except certificate_graph.Different as error:
             raise Unproved("it is not about %s: %s" % (graph, error)) from error
     claim = case.claim / (10**6 if case.unit == "ns" else 10**9)
-    return "proved: no %s of %r is below %.6f ms (%s)%s" % (case.objective, case.name, claim, case.kind, about)
+    plans = " with " + " and ".join(case.allow) if case.allow else ""
+    return "proved: no %s of %r%s is below %.6f ms (%s)%s" % (case.objective, case.name, plans, claim, case.kind, about)
 
 
 def main(paths):

@@ -13,6 +13,7 @@
 #include "executor/sim/jitter.h"
 #include "executor/split/judge.h"
 #include "graph/op_graph.h"
+#include "placement/allowed.h"
 #include "placement/machine/device.h"
 #include "placement/placement.h"
 
@@ -30,21 +31,6 @@ constexpr auto enum_words(Ordering) {
   return EnumWords{"order",
                    std::array{EnumWord{Ordering::kIssue, "issue"}, EnumWord{Ordering::kSearch, "search"}}};
 }
-
-/// What a search may decide besides the devices.
-struct Allowed {
-  bool order = false;      ///< The order in which devices take their ready ops.
-  bool recompute = false;  ///< Kernels of the forward pass that run again for the backward pass.
-  bool offload = false;    ///< Tensors that wait for it on another device.
-
-  bool memory() const { return recompute || offload; }
-  bool operator==(const Allowed&) const = default;
-};
-/// "recompute,offload,order", "all" or "none"; empty as "none". Errors (kInvalid): another word.
-Result<Allowed> parse_allowed(std::string_view text);
-/// The machine whose bounds hold beside what is allowed: a tensor that is moved may take a faster way than
-/// the link between two devices (docs/proofs/bounds.md).
-DeviceSet machine_of_bounds(const DeviceSet& machine, const Allowed& allowed);
 
 /// The time of a search or of learning unless the request has a budget [s].
 inline constexpr double kDefaultBudget_s = 30;

@@ -135,8 +135,7 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
     EMPLACE_TRY(must_fit(graph, machine, constraints, request.allowed().recompute));
   }
   if (context.bound_s == 0)
-    problem.context.bound_s =
-        bound_of(request.judge, graph, machine_of_bounds(machine, request.allowed()), constraints).seconds;
+    problem.context.bound_s = bound_of(request.judge, graph, machine, constraints, request.allowed()).seconds;
 
   // 4. A method that learns, or a policy alone.
   if (learned.learns(request.method) || request.by_policy())

@@ -29,9 +29,9 @@ bool fits_a_step(const Judge& judge, const OpGraph& graph) {
 }
 
 ProvenBound bound_of(const Judge& judge, const OpGraph& graph, const DeviceSet& devices,
-                     const Constraints& constraints) {
+                     const Constraints& constraints, const Allowed& allowed) {
   if (judge.placeto) return {};
-  return proven_bound(graph, devices, constraints, judge.objective);
+  return proven_bound(graph, devices, constraints, judge.objective, allowed);
 }
 
 }  // namespace emplace

@@ -30,6 +30,6 @@ bool fits_a_step(const Judge& judge, const OpGraph& graph);
 /// Returns the proven bound of the judge's objective; 0 s for Placeto's simulator, whose links and lack of
 /// memory limits no bound of the machine covers.
 ProvenBound bound_of(const Judge& judge, const OpGraph& graph, const DeviceSet& devices,
-                     const Constraints& constraints);
+                     const Constraints& constraints, const Allowed& allowed = {});
 
 }  // namespace emplace

@@ -2,12 +2,15 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/text/words.h"
 #include "base/units.h"
+#include "graph/memory_plan.h"
 #include "launcher/inputs/costs_json.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/results.h"
 #include "launcher/terminal/json_text.h"
+#include "placement/allowed.h"
 #include "placement/bounds/certificate.h"
 #include "placement/bounds/lower_bound.h"
 #include "placement/machine/cost_model.h"
@@ -34,6 +37,10 @@ class Bound final : public Command {
                 "configs/devices/quickstart.toml"} {}
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
+    options.option(
+        "--allow", allow_,
+        "Bound placements with memory plans, as place --allow: recompute, offload or all (default: "
+        "none)");
     options.non_empty("--certificate", certificate_,
                       "Write why the bound holds to this file, for scripts/check_certificate.py (default: "
                       "none)");
@@ -41,11 +48,18 @@ class Bound final : public Command {
   Result<ExitStatus> run(Console& console) override {
     EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
     report_assumptions(inputs, inputs_.graph, console);
+    EMPLACE_TRY_ASSIGN(const Allowed allowed, parse_allowed(allow_));
+    if (allowed.memory()) {
+      if (inputs.judge.objective != Objective::kStepTime)
+        return invalid("--allow " + printable(allow_, 40), "needs --objective step-time",
+                       "other objectives have no memory plans");
+      EMPLACE_TRY(check_plannable(inputs.graph));
+    }
     const ProvenBound bound =
-        proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
+        proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective, allowed);
     if (!certificate_.empty())
       EMPLACE_TRY(write_file(certificate_, certificate_text(inputs.graph, inputs.devices, inputs.constraints,
-                                                            inputs.judge.objective)));
+                                                            inputs.judge.objective, allowed)));
     if (console.json()) {
       Json json{{"graph", inputs.graph.name()},
                 {"objective", word_of(inputs.judge.objective)},
@@ -64,7 +78,7 @@ class Bound final : public Command {
 
  private:
   InputOptions inputs_;
-  std::string certificate_;
+  std::string allow_, certificate_;
 };
 
 }  // namespace

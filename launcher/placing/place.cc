@@ -171,8 +171,8 @@ Result<ExitStatus> Place::run(Console& console) {
   request_.known_to_fit = true;
   const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
   ProgressView view{console, clock};
-  const ProvenBound bound = bound_of(
-      inputs.judge, inputs.graph, machine_of_bounds(inputs.devices, request_.allowed()), inputs.constraints);
+  const ProvenBound bound =
+      bound_of(inputs.judge, inputs.graph, inputs.devices, inputs.constraints, request_.allowed());
   const double shown_s = request_.budget_or(request_.method == "auto" ? kDefaultBudget_s : 0);
   WatchedExecutor executor{*model, view, stop, shown_s, bound.seconds};
   const Nanos start = clock.now();

@@ -8,6 +8,7 @@
 #include "placement/bounds/device_kinds.h"
 #include "placement/bounds/lower_bound.h"
 #include "placement/bounds/route_bound.h"
+#include "placement/bounds/waiting_bound.h"
 #include "placement/bounds/work_bound.h"
 #include "placement/machine/cost_model.h"
 #include "placement/placement.h"
@@ -21,12 +22,17 @@ struct BoundParts {
   LowerBound bound;
   std::int64_t path_ns = 0;  ///< LowerBound::path_s, exactly.
   WorkBound work;
-  Routes routes;       ///< Empty where there are too many kinds.
-  WindowBound window;  ///< 0 where there are too many kinds.
+  WaitingBound waiting;  ///< 0 where nothing is recomputed.
+  Routes routes;         ///< Empty where there are too many kinds.
+  WindowBound window;    ///< 0 where there are too many kinds.
 };
+
+/// The machine that bounds are about. A tensor that is moved may take a faster way than the link between two
+/// devices, so that beside `offload` links are as fast as any way over other devices.
+DeviceSet machine_of_bounds(const DeviceSet& machine, const Allowed& allowed);
 
 /// As lower_bound(), which returns only `bound`. Pure; any thread.
 BoundParts bound_parts(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                       const CostTable& costs);
+                       const CostTable& costs, const Allowed& allowed = {});
 
 }  // namespace emplace

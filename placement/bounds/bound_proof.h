@@ -16,6 +16,7 @@ enum class BoundProof : std::uint8_t {
   kMemory,  ///< Work with state limited by memory.
   kRoute,   ///< A path with transfers.
   kWindow,
+  kWaiting,  ///< Work of a memory plan: also what runs again.
   // Proofs about splits alone (split_bound.h).
   kIdeals,
   kLargestClass,
@@ -28,6 +29,7 @@ constexpr auto enum_words(BoundProof) {
                               EnumWord{BoundProof::kMemory, "total work within memory"},
                               EnumWord{BoundProof::kRoute, "critical path with transfers"},
                               EnumWord{BoundProof::kWindow, "work between head and tail"},
+                              EnumWord{BoundProof::kWaiting, "total work with recomputation"},
                               EnumWord{BoundProof::kIdeals, "path over ideals"},
                               EnumWord{BoundProof::kLargestClass, "largest class"}}};
 }

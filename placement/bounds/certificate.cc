@@ -214,10 +214,35 @@ Wanted wanted_of_window(const BoundParts& parts, const Constraints& constraints)
   return wanted;
 }
 
-Json step_time_document(Json document, const OpGraph& graph, const DeviceSet& devices,
-                        const Constraints& constraints) {
+/// Adds what a plan may run again, and concludes by what must.
+void conclude_waiting(Json& document, const BoundParts& parts, const OpGraph& graph) {
+  const std::vector<bool> recomputable = recomputable_ops(graph);
+  document["ops"]["again"] =
+      listed(graph.num_ops(), [&](std::uint32_t i) { return recomputable[i] ? 1 : 0; });
+  const WaitingBound& waiting = parts.waiting;
+  Json kept = Json::array(), read = Json::array();
+  for (const auto& of : waiting.kept) kept.push_back(Json::array({of.buffer, of.amount}));
+  for (const auto& of : waiting.read) read.push_back(Json::array({of.op, of.buffer, of.amount}));
+  conclude(document, BoundProof::kWaiting, waiting.ns,
+           Json{{"kind", "waiting"},
+                {"kinds", kinds_of(parts.kinds)},
+                {"prices", parts.work.work_price},
+                {"rent", waiting.rent},
+                {"op", waiting.kernel},
+                {"units", WaitingBound::kUnits},
+                {"kept", std::move(kept)},
+                {"read", std::move(read)}});
+}
+
+Json step_time_document(Json document, const OpGraph& graph, const DeviceSet& machine,
+                        const Constraints& constraints, const Allowed& allowed) {
+  const DeviceSet devices = machine_of_bounds(machine, allowed);
   const CostTable costs{graph, devices};
-  const BoundParts parts = bound_parts(graph, devices, constraints, costs);
+  const BoundParts parts = bound_parts(graph, devices, constraints, costs, allowed);
+  Json plans = Json::array();
+  if (allowed.recompute) plans.push_back("recompute");
+  if (allowed.offload) plans.push_back("offload");
+  if (!plans.empty()) document["allow"] = std::move(plans);
   document["unit"] = "ns";
   document["machine"] = machine_of(devices, costs);
   add_ops(document, graph, devices, constraints);
@@ -247,6 +272,8 @@ Json step_time_document(Json document, const OpGraph& graph, const DeviceSet& de
                   {"head", parts.window.head_ns},
                   {"tail", parts.window.tail_ns},
                   {"joins", joins(wanted_of_window(parts, constraints))}});
+  } else if (by == BoundProof::kWaiting) {
+    conclude_waiting(document, parts, graph);
   } else {
     const bool rents = by == BoundProof::kMemory;
     Json witness{{"kind", "work"},
@@ -305,13 +332,13 @@ Json split_document(Json document, const OpGraph& graph, const DeviceSet& device
 }  // namespace
 
 std::string certificate_text(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                             Objective objective) {
+                             Objective objective, const Allowed& allowed) {
   Json document{{"format", "emplace-certificate"},
                 {"version", 1},
                 {"graph", graph.name()},
                 {"objective", word_of(objective)}};
   document = objective == Objective::kStepTime
-                 ? step_time_document(std::move(document), graph, devices, constraints)
+                 ? step_time_document(std::move(document), graph, devices, constraints, allowed)
                  : split_document(std::move(document), graph, devices, constraints, objective);
   return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

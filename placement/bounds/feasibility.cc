@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -12,7 +11,8 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "graph/order.h"
+#include "placement/bounds/waiting.h"
+#include "placement/bounds/waiting_bound.h"
 
 namespace emplace {
 namespace {
@@ -42,92 +42,6 @@ Live live_bytes(const LoweredGraph& lowered, const Constraints& constraints, OpI
     }
   }
   return live;
-}
-
-/// Bytes that exist on some device while `op` runs, whatever the placement: its outputs, its inputs, and
-/// every tensor made by an ancestor of `op` and read by a descendant. A tensor stays at home until its last
-/// outgoing copy has ended, so the tensor or a copy is always somewhere; the lesser of the two counts.
-/// Thread: one.
-class LiveAcross {
- public:
-  explicit LiveAcross(const LoweredGraph& lowered) : lowered_{lowered}, side_(lowered.graph().num_ops()) {
-    for (const OpId op : lowered.graph().topological_order())
-      if (lowered.takes_time(op)) order_.push_back(op);
-    live_.resize(lowered.num_buffers());
-  }
-
-  std::int64_t bytes(OpId op) {
-    std::fill(side_.begin(), side_.end(), Side::kNeither);
-    // Mark the ancestors of `op`, latest first.
-    const auto at = std::find(order_.begin(), order_.end(), op);
-    for (const BufferId buffer : lowered_.reads(op)) side_[index(lowered_.owner(buffer))] = Side::kBefore;
-    for (auto it = std::make_reverse_iterator(at); it != order_.rend(); ++it) {
-      if (side_[index(*it)] != Side::kBefore) continue;
-      for (const BufferId buffer : lowered_.reads(*it)) side_[index(lowered_.owner(buffer))] = Side::kBefore;
-    }
-    // Walk the descendants in order and count what they read from ancestors, once per base tensor.
-    side_[index(op)] = Side::kAfter;
-    std::fill(live_.begin(), live_.end(), 0);
-    std::int64_t sum = 0;
-    const auto count = [&](BufferId buffer) {
-      std::int64_t& so_far = live_[index(lowered_.base(buffer))];
-      const std::int64_t now =
-          std::max(so_far, std::min(lowered_.held_bytes(lowered_.base(buffer)), lowered_.bytes(buffer)));
-      sum += now - so_far;
-      so_far = now;
-    };
-    for (auto it = at; it != order_.end(); ++it) {
-      const auto reads = lowered_.reads(*it);
-      const bool after =
-          side_[index(*it)] == Side::kAfter || std::any_of(reads.begin(), reads.end(), [&](BufferId b) {
-            return side_[index(lowered_.owner(b))] == Side::kAfter;
-          });
-      if (!after) continue;
-      side_[index(*it)] = Side::kAfter;
-      for (const BufferId buffer : reads)
-        if (!lowered_.is_resident(buffer) && side_[index(lowered_.owner(buffer))] == Side::kBefore)
-          count(buffer);
-    }
-    // An update writes in place; other ops allocate their outputs.
-    if (lowered_.graph().phase(op) != Phase::kUpdate) sum += lowered_.graph().output_bytes(op);
-    return sum;
-  }
-
- private:
-  enum class Side : std::uint8_t { kNeither, kBefore, kAfter };
-  const LoweredGraph& lowered_;
-  std::vector<OpId> order_;  // Kernels in topological order.
-  // [ops] Relation to `op`.
-  std::vector<Side> side_;
-  std::vector<std::int64_t> live_;  // [buffers] Bytes counted so far per base tensor.
-};
-
-/// A lower bound of the largest total of live bytes in a step, for any placement. Evaluates LiveAcross for
-/// ops of the longest chain: kSamples at equal distances, then a bisecting search around the best. Every
-/// value is a valid bound, so sampling only loosens the result.
-std::int64_t most_alive_bytes(const LoweredGraph& lowered) {
-  const OpGraph& graph = lowered.graph();
-  std::vector<std::int64_t> one(graph.num_ops(), 1);
-  const std::vector<OpId> chain = critical_path(graph, one).ops;
-  LiveAcross live{lowered};
-  std::int64_t most = 0;
-  std::vector<std::int64_t> seen(chain.size(), -1);
-  const auto evaluate = [&](std::size_t i) {
-    if (seen[i] < 0) seen[i] = lowered.takes_time(chain[i]) ? live.bytes(chain[i]) : 0;
-    most = std::max(most, seen[i]);
-    return seen[i];
-  };
-  constexpr std::size_t kSamples = 24;
-  const std::size_t step = std::max<std::size_t>(1, chain.size() / kSamples);
-  std::size_t best = 0;
-  for (std::size_t i = 0; i < chain.size(); i += step)
-    if (evaluate(i) > evaluate(best)) best = i;
-  for (std::size_t reach = step / 2; reach > 0; reach /= 2) {
-    const std::size_t middle = best;
-    for (const std::size_t i : {middle - std::min(reach, middle), std::min(middle + reach, chain.size() - 1)})
-      if (evaluate(i) > evaluate(best)) best = i;
-  }
-  return most;
 }
 
 std::string bytes_text(std::int64_t bytes) { return fmt::format("{} B ({})", bytes, format_bytes(bytes)); }
@@ -196,9 +110,11 @@ std::optional<Shortfall> class_too_large(const OpGraph& graph, const DeviceSet& 
 
 /// Condition 2: for any set of devices, the state of all classes limited to the set is on it throughout the
 /// step, and the largest of their kernels runs there too. Their sum must fit the set. For the set of all
-/// devices, `alive_bytes` (condition 3) may replace the kernel if it is larger.
+/// devices, `alive_bytes` (condition 3) may replace the kernel if it is larger. `recomputes`: these are the
+/// least with any memory plan.
 std::optional<Shortfall> state_too_large(const DeviceSet& devices, const Constraints& constraints,
-                                         const std::vector<ClassMemory>& memory, std::int64_t alive_bytes) {
+                                         const std::vector<ClassMemory>& memory, std::int64_t alive_bytes,
+                                         bool recomputes) {
   struct Only {
     std::int64_t state_bytes = 0;  // State of the classes with exactly this choice [B].
     std::int64_t extra_bytes = 0;  // Largest kernel of these classes, without its state [B].
@@ -227,7 +143,8 @@ std::optional<Shortfall> state_too_large(const DeviceSet& devices, const Constra
     for (const std::int64_t capacity : capacities) have = saturating_sum(have, capacity);
     if (state + extra <= have || (worst && worst->short_bytes() >= state + extra - have)) continue;
     worst = Shortfall{state + extra, have, raised_capacity(capacities, state + extra),
-                      more_alive   ? "the state and the live tensors"
+                      more_alive ? std::string{"the state and the live tensors"} +
+                                       (recomputes ? ", with any recomputation," : "")
                       : set == all ? "the state and the largest op"
                                    : "the state and the largest op restricted to these devices",
                       names_of(devices, set)};
@@ -291,8 +208,10 @@ std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const Devi
     if (lowered.takes_time(OpId{i})) everything += graph.output_bytes(OpId{i});
   }
   for (const Device& device : devices.devices()) have = saturating_sum(have, device.memory_bytes);
-  const std::int64_t alive = everything > have && !recomputes ? most_alive_bytes(lowered) : 0;
-  const auto together = state_too_large(devices, constraints, own, alive);
+  std::int64_t alive = 0;
+  if (everything > have)
+    alive = recomputes ? least_alive_bytes(lowered, devices.size() == 1) : most_alive(lowered).value;
+  const auto together = state_too_large(devices, constraints, own, alive, recomputes);
   if (!worst && !together) return std::nullopt;
   const std::int64_t each = std::max(worst ? worst->each_bytes : 0, together ? together->each_bytes : 0);
   if (!worst || (together && together->short_bytes() > worst->short_bytes())) worst = together;

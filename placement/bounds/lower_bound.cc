@@ -35,25 +35,34 @@ std::int64_t longest_path_ns(const OpGraph& graph, const Constraints& constraint
 
 }  // namespace
 
-double LowerBound::seconds() const { return std::max({path_s, work_s, route_s, memory_s, window_s}); }
+double LowerBound::seconds() const {
+  return std::max({path_s, work_s, route_s, memory_s, window_s, waiting_s});
+}
 
 BoundProof LowerBound::proof() const {
-  const std::array<std::pair<double, BoundProof>, 5> all{{{work_s, BoundProof::kWork},
+  const std::array<std::pair<double, BoundProof>, 6> all{{{work_s, BoundProof::kWork},
                                                           {path_s, BoundProof::kPath},
                                                           {memory_s, BoundProof::kMemory},
                                                           {route_s, BoundProof::kRoute},
-                                                          {window_s, BoundProof::kWindow}}};
+                                                          {window_s, BoundProof::kWindow},
+                                                          {waiting_s, BoundProof::kWaiting}}};
   const double best = seconds();
   return std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.first >= best; })->second;
 }
 
-BoundParts bound_parts(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                       const CostTable& costs) {
+DeviceSet machine_of_bounds(const DeviceSet& machine, const Allowed& allowed) {
+  return allowed.offload ? machine.with_detours() : machine;
+}
+
+BoundParts bound_parts(const OpGraph& graph, const DeviceSet& machine, const Constraints& constraints,
+                       const CostTable& costs, const Allowed& allowed) {
+  const DeviceSet devices = machine_of_bounds(machine, allowed);
   BoundParts parts{.lowered = LoweredGraph{graph},
                    .kinds = {},
                    .bound = {},
                    .path_ns = 0,
                    .work = {},
+                   .waiting = {},
                    .routes = {},
                    .window = {}};
   const std::vector<ClassMemory> memory = class_memory(parts.lowered, constraints);
@@ -69,6 +78,8 @@ BoundParts bound_parts(const OpGraph& graph, const DeviceSet& devices, const Con
   parts.work = work_bound(graph, constraints, kinds, costs, memory);
   bound.work_s = parts.work.work_ns * 1e-9;
   bound.memory_s = parts.work.memory_ns * 1e-9;
+  if (allowed.recompute) parts.waiting = waiting_bound(parts.lowered, constraints, kinds, costs, parts.work);
+  bound.waiting_s = parts.waiting.ns * 1e-9;
   // Routes and windows need the transfer times between all pairs of kinds.
   if (kinds.size() > kMaxKinds) return parts;
   parts.routes = routes(parts.lowered, constraints, kinds, costs);
@@ -79,17 +90,17 @@ BoundParts bound_parts(const OpGraph& graph, const DeviceSet& devices, const Con
 }
 
 LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                       const CostTable& costs) {
-  return bound_parts(graph, devices, constraints, costs).bound;
+                       const CostTable& costs, const Allowed& allowed) {
+  return bound_parts(graph, devices, constraints, costs, allowed).bound;
 }
 
 ProvenBound proven_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                         Objective objective) {
+                         Objective objective, const Allowed& allowed) {
   if (objective != Objective::kStepTime) {
     const SplitBound bound = split_bound(SplitCosts{graph, devices}, constraints, objective);
     return {bound.seconds, bound.proof};
   }
-  const LowerBound bound = lower_bound(graph, devices, constraints, CostTable{graph, devices});
+  const LowerBound bound = lower_bound(graph, devices, constraints, CostTable{graph, devices}, allowed);
   return {bound.seconds(), bound.proof()};
 }
 

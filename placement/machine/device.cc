@@ -106,15 +106,21 @@ Result<DeviceSet> DeviceSet::make(std::vector<Device> devices, Link everywhere) 
 DeviceSet DeviceSet::with_detours() const {
   DeviceSet set = *this;
   const std::size_t n = size();
-  for (std::size_t by = 0; by < n; ++by)
-    for (std::size_t from = 0; from < n; ++from)
-      for (std::size_t to = 0; to < n; ++to) {
-        if (from == by || to == by || from == to) continue;
-        const Link &first = set.links_[from * n + by], &second = set.links_[by * n + to];
-        Link& link = set.links_[from * n + to];
-        link.latency_s = std::min(link.latency_s, first.latency_s + second.latency_s);
-        link.bytes_per_s = std::max(link.bytes_per_s, std::min(first.bytes_per_s, second.bytes_per_s));
-      }
+  // Once is enough, but for the rounding of sums.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t by = 0; by < n; ++by)
+      for (std::size_t from = 0; from < n; ++from)
+        for (std::size_t to = 0; to < n; ++to) {
+          if (from == by || to == by || from == to) continue;
+          const Link &first = set.links_[from * n + by], &second = set.links_[by * n + to];
+          Link& link = set.links_[from * n + to];
+          const Link before = link;
+          link.latency_s = std::min(link.latency_s, first.latency_s + second.latency_s);
+          link.bytes_per_s = std::max(link.bytes_per_s, std::min(first.bytes_per_s, second.bytes_per_s));
+          changed = changed || link != before;
+        }
+  }
   return set;
 }
 

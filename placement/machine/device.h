@@ -77,6 +77,8 @@ struct Link {
   /// The catalogue's link that it is, whose tables time collectives; empty in version 1, and for links of
   /// users.
   std::string_view name = {};  // The catalogue outlives all.
+
+  bool operator==(const Link&) const = default;
 };
 
 /// The engine that moves data: a copy engine of the source device (GPUs), or the target device itself, which

@@ -1,0 +1,60 @@
+#pragma once
+/// What is in memory while one kernel runs, in every order and placement. The proofs are in
+/// docs/proofs/bounds.md.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "graph/lowering.h"
+#include "graph/op_graph.h"
+
+namespace emplace {
+
+/// The tensors that wait while one kernel runs: made by its ancestors, and read by it or its descendants. A
+/// tensor stays at home until its last outgoing copy has ended, so the tensor or a copy is always in some
+/// memory. State is excluded. `lowered` must outlive it. Thread: one.
+class Waiting {
+ public:
+  explicit Waiting(const LoweredGraph& lowered);
+
+  /// Looks at what waits while `kernel` runs. O(ops + reads).
+  void look_at(OpId kernel);
+
+  /// Whether the op is an ancestor of the kernel.
+  bool is_before(OpId op) const { return side_[index(op)] == Side::kBefore; }
+  /// The buffers that wait, each once: whole tensors, and parts that only parts of are read.
+  std::span<const BufferId> buffers() const { return buffers_; }
+  /// Whether the kernel itself reads the buffer.
+  bool is_read_now(BufferId buffer) const;
+  /// The least bytes that all that waits can have: of each tensor itself or the largest part that is read.
+  std::int64_t bytes() const { return bytes_; }
+  /// Bytes of the kernel's outputs, which it allocates; 0 for an update, which writes in place.
+  std::int64_t made_bytes() const;
+
+ private:
+  enum class Side : std::uint8_t { kNeither, kBefore, kAfter };
+  const LoweredGraph& lowered_;
+  std::vector<OpId> order_;  // Kernels in topological order.
+  OpId kernel_ = kNoOp;
+  std::vector<Side> side_;  // [ops] Relation to the kernel.
+  std::vector<BufferId> buffers_;
+  std::vector<bool> waits_;          // [buffers]
+  std::vector<std::int64_t> least_;  // [buffers] Bytes counted so far per whole tensor.
+  std::int64_t bytes_ = 0;
+};
+
+/// The largest value of kernels of the longest chain: some at equal distances, then a bisecting search around
+/// the best. Every kernel gives a bound, so that leaving others out only loosens it.
+struct LargestOnChain {
+  OpId kernel = kNoOp;  ///< kNoOp: no value is above 0.
+  std::int64_t value = 0;
+};
+LargestOnChain largest_on_chain(const LoweredGraph& lowered,
+                                const std::function<std::int64_t(OpId kernel)>& value);
+
+/// Where the most bytes besides state are in all memories together, if nothing is made again.
+LargestOnChain most_alive(const LoweredGraph& lowered);
+
+}  // namespace emplace
