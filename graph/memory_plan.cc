@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "graph/copied_op.h"
+#include "graph/derived_graph.h"
 
 namespace emplace {
 namespace {
@@ -17,6 +17,17 @@ bool is_forward(const OpGraph& graph, OpId op) { return graph.phase(op) == Phase
 
 bool is_forward_kernel(const OpGraph& graph, OpId op) {
   return is_forward(graph, op) && !graph.is_view(op) && !graph.is_state(op);
+}
+
+/// End of the names of copies back; those of other outputs than the first have its number behind it.
+constexpr std::string_view kFetch = "@fetch";
+
+/// Whether an op may have been added by a plan.
+bool has_name_of_plan(std::string_view name) {
+  const std::size_t at = name.rfind('@');
+  if (at == std::string_view::npos) return false;
+  const std::string_view end = name.substr(at);
+  return end == kAgain || end == "@wait" || end == "@ended" || end.starts_with(kFetch);
 }
 
 /// The op that made the data of a tensor, through views.
@@ -30,7 +41,7 @@ OpId maker(const OpGraph& graph, TensorId tensor) {
 class Planner {
  public:
   Planner(const OpGraph& graph, const MemoryPlan& plan, std::span<const std::string> devices)
-      : graph_{graph}, plan_{plan}, devices_{devices} {}
+      : graph_{graph}, plan_{plan}, devices_{devices}, builder_{graph} {}
 
   Result<PlannedGraph> run() {
     EMPLACE_TRY(check_plannable(graph_));
@@ -42,7 +53,8 @@ class Planner {
     for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
       const OpId op{i};
       if (!is_forward(graph_, op)) EMPLACE_TRY(prepare(op));
-      now_[i] = add(copied(op, !is_forward(graph_, op)), op);
+      read(op, !is_forward(graph_, op));
+      now_[i] = added(builder_.copy(op, inputs_), op);
       for (const MovedTensor* move : fetched_after(op)) fetch(*move, op);
       if (graph_.is_view(op) || graph_.is_state(op)) continue;
       if (graph_.phase(op) == Phase::kUpdate) note_update(op);
@@ -54,11 +66,9 @@ class Planner {
                        "is moved, but nothing reads it after the forward pass", "remove the move");
     for (std::uint32_t i = 0; i < graph_.num_ops(); ++i)
       if (const OpId other = graph_.colocated_with(OpId{i}); other != kNoOp)
-        builder_[now_[i]].colocate = now_[index(other)];
-    builder_.set_name(graph_.name()).set_source(graph_.source()).set_meta_json(graph_.meta_json());
-    EMPLACE_TRY_ASSIGN(OpGraph made, std::move(builder_).build());
-    return PlannedGraph{std::move(made), std::move(source_), std::move(now_), std::move(recomputed_),
-                        std::move(fetches_)};
+        builder_.colocate(now_[i], now_[index(other)]);
+    return PlannedGraph{std::move(builder_).build(), std::move(source_), std::move(now_),
+                        std::move(recomputed_), std::move(fetches_)};
   }
 
  private:
@@ -114,28 +124,27 @@ class Planner {
   }
 
   /// What readers of the forward pass read, or those of the backward pass. @pre It was added.
-  EdgeSpec edge(TensorId tensor, bool later) const {
+  TensorId edge(TensorId tensor, bool later) const {
     const OpId op = graph_.producer(tensor);
-    const auto output = static_cast<std::uint32_t>(index(tensor) - index(graph_.first_output(op)));
-    if (later && changed_[index(op)]) return {static_cast<std::uint32_t>(index(again_[index(op)])), output};
+    const std::size_t output = index(tensor) - index(graph_.first_output(op));
+    if (later && changed_[index(op)]) return made().output(again_[index(op)], output);
     if (later)
       if (const auto fetched = fetched_.find(tensor); fetched != fetched_.end())
-        return {static_cast<std::uint32_t>(index(fetched->second)), 0};
-    return {static_cast<std::uint32_t>(index(now_[index(op)])), output};
+        return made().first_output(fetched->second);
+    return made().output(now_[index(op)], output);
   }
 
-  OpId add(OpSpec spec, OpId source) {
+  const OpGraph& made() const { return builder_.so_far(); }
+
+  OpId added(OpId op, OpId source) {
     source_.push_back(source);
-    return builder_.add(std::move(spec));
+    return op;
   }
 
-  /// An op as it is, but for what it reads.
-  OpSpec copied(OpId op, bool later) const {
-    OpSpec spec = copied_op(graph_, op);
-    const auto inputs = graph_.inputs(op);
-    for (std::size_t k = 0; k < inputs.size(); ++k) spec.inputs[k] = edge(inputs[k], later);
-    spec.colocate = kNoOp;  // Numbers are known at the end.
-    return spec;
+  /// Sets `inputs_` to what an op reads.
+  void read(OpId op, bool later) {
+    inputs_.clear();
+    for (const TensorId input : graph_.inputs(op)) inputs_.push_back(edge(input, later));
   }
 
   /// Adds what an op of the backward pass needs, and the graph does not have yet.
@@ -166,7 +175,7 @@ class Planner {
     std::ranges::sort(fetches);
     const OpId trigger = trigger_of(reader);
     for (const TensorId tensor : fetches) fetch(*moves_.at(tensor), trigger);
-    const auto first = static_cast<std::uint32_t>(builder_.size());
+    const auto first = static_cast<std::uint32_t>(made().num_ops());
     for (const OpId op : group) EMPLACE_TRY(run_again(op, trigger, first));
     return Unit{};
   }
@@ -192,79 +201,78 @@ class Planner {
                          quoted_op(graph_, state),
                      "remove it from the plan");
     }
-    OpSpec spec = copied(op, true);
-    spec.name += kAgain;
-    spec.phase = Phase::kBackward;
-    spec.colocate = now_[index(op)];
-    if (!graph_.is_view(op) && trigger != kNoOp && !follows(spec, first)) wait(spec, op, trigger);
-    again_[index(op)] = add(std::move(spec), op);
+    read(op, true);
+    if (!graph_.is_view(op) && trigger != kNoOp && !follows(first)) wait(op, trigger);
+    const OpId again = added(builder_.copy(op, inputs_, kAgain, Phase::kBackward), op);
+    builder_.colocate(again, now_[index(op)]);
+    again_[index(op)] = again;
     if (!graph_.is_view(op)) recomputed_.push_back(op);
     return Unit{};
   }
 
-  /// Whether an op reads what a kernel of its group makes. All that it reads may exist since the forward
-  /// pass.
-  bool follows(const OpSpec& spec, std::uint32_t first) {
-    return std::ranges::any_of(spec.inputs, [&](const EdgeSpec& input) {
-      OpId op{input.op};
-      while (index(op) >= first && builder_[op].view && builder_[op].type != kWaitType)
-        op = OpId{builder_[op].inputs[0].op};
-      return index(op) >= first && builder_[op].type != kWaitType;
+  bool is_wait(OpId op) const { return made().type_name(op) == kWaitType; }
+
+  /// Whether one of `inputs_` is what a kernel of its group makes. All that an op reads may exist since the
+  /// forward pass.
+  bool follows(std::uint32_t first) const {
+    return std::ranges::any_of(inputs_, [&](TensorId input) {
+      OpId op = made().producer(input);
+      while (index(op) >= first && made().is_view(op) && !is_wait(op))
+        op = made().producer(made().inputs(op)[0]);
+      return index(op) >= first && !is_wait(op);
     });
   }
 
-  /// Lets an op that runs again wait for the end of a kernel.
-  void wait(OpSpec& spec, OpId op, OpId trigger) {
-    const EdgeSpec signal{static_cast<std::uint32_t>(index(ended(trigger))), 0};
-    if (spec.inputs.empty()) {
-      spec.inputs.push_back(signal);
+  /// Lets an op that runs again, with `inputs_`, wait for the end of a kernel.
+  void wait(OpId op, OpId trigger) {
+    const TensorId signal = made().first_output(ended(trigger));
+    if (inputs_.empty()) {
+      inputs_.push_back(signal);
       return;
     }
-    OpSpec waiting{.name = std::string{graph_.name(op)} + "@wait",
-                   .type = std::string{kWaitType},
-                   .inputs = {spec.inputs[0], signal},
-                   .view = true,
-                   .group = spec.group,
-                   .phase = Phase::kBackward,
-                   .colocate = spec.colocate};
-    const OpSpec& read = builder_[OpId{spec.inputs[0].op}];
-    waiting.outputs = {read.outputs[spec.inputs[0].output]};
-    spec.inputs[0] = {static_cast<std::uint32_t>(index(add(std::move(waiting), op))), 0};
+    const OpId waiting = added(builder_.add({.beside = op,
+                                             .name_end = "@wait",
+                                             .type = kWaitType,
+                                             .view = true,
+                                             .phase = Phase::kBackward,
+                                             .like = inputs_[0]},
+                                            std::array{inputs_[0], signal}),
+                               op);
+    builder_.colocate(waiting, now_[index(op)]);
+    inputs_[0] = made().first_output(waiting);
   }
 
   /// Adds the copy back of a moved tensor after the end of a kernel.
   void fetch(const MovedTensor& move, OpId trigger) {
     const OpId op = graph_.producer(move.tensor);
-    const EdgeSpec moved = edge(move.tensor, false);
-    OpSpec spec{.name = std::string{graph_.name(op)} + "@fetch",
-                .type = std::string{kFetchType},
-                .inputs = {moved},
-                .outputs = {builder_[OpId{moved.op}].outputs[moved.output]},
-                .group = std::string{graph_.group_name(op)},
-                .phase = Phase::kBackward,
-                .measured_us = {{"cpu", 0}, {"gpu", 0}},
-                .allowed_devices = {devices_[index(move.to)]},
-                .has_allowed_devices = true};
-    if (moved.output > 0) spec.name += std::to_string(moved.output);
-    if (trigger != kNoOp) spec.inputs.push_back({static_cast<std::uint32_t>(index(ended(trigger))), 0});
-    const OpId added = add(std::move(spec), kNoOp);
-    fetched_.emplace(move.tensor, added);
-    fetches_.emplace_back(added, move.to);
+    const std::size_t output = index(move.tensor) - index(graph_.first_output(op));
+    const std::string end = std::string{kFetch} + (output > 0 ? std::to_string(output) : "");
+    std::vector<TensorId> inputs{edge(move.tensor, false)};
+    if (trigger != kNoOp) inputs.push_back(made().first_output(ended(trigger)));
+    const OpId fetched = added(builder_.add({.beside = op,
+                                             .name_end = end,
+                                             .type = kFetchType,
+                                             .phase = Phase::kBackward,
+                                             .like = inputs[0],
+                                             .only_on = &devices_[index(move.to)]},
+                                            inputs),
+                               kNoOp);
+    fetched_.emplace(move.tensor, fetched);
+    fetches_.emplace_back(fetched, move.to);
   }
 
   /// The signal that a kernel has ended.
   OpId ended(OpId kernel) {
     OpId& signal = ended_[index(kernel)];
     if (signal != kNoOp) return signal;
-    signal = add({.name = std::string{graph_.name(kernel)} + "@ended",
-                  .type = std::string{kEndedType},
-                  .inputs = {{static_cast<std::uint32_t>(index(now_[index(kernel)])), 0}},
-                  .outputs = {{.dtype = DType::kU8, .shape = {0}}},
-                  .view = true,
-                  .group = std::string{graph_.group_name(kernel)},
-                  .phase = graph_.phase(kernel),
-                  .colocate = now_[index(kernel)]},
-                 kernel);
+    signal = added(builder_.add({.beside = kernel,
+                                 .name_end = "@ended",
+                                 .type = kEndedType,
+                                 .view = true,
+                                 .phase = graph_.phase(kernel)},
+                                std::array{made().first_output(now_[index(kernel)])}),
+                   kernel);
+    builder_.colocate(signal, now_[index(kernel)]);
     return signal;
   }
 
@@ -277,7 +285,8 @@ class Planner {
   const OpGraph& graph_;
   const MemoryPlan& plan_;
   const std::span<const std::string> devices_;
-  OpGraphBuilder builder_;
+  DerivedGraphBuilder builder_;
+  std::vector<TensorId> inputs_;           // Of the op that is added next.
   std::vector<OpId> source_;               // [ops of the plan's graph]
   std::vector<OpId> now_, again_, ended_;  // [ops] Their numbers in the plan's graph; kNoOp: not there.
   std::vector<OpId> recomputed_;
@@ -317,8 +326,14 @@ std::string not_recomputable(const OpGraph& graph, OpId op) {
 Result<Unit> check_plannable(const OpGraph& graph) {
   if (!graph.ids_are_topological())
     return invalid("a memory plan", "needs a graph that lists producers before their readers");
-  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
-    if (!is_forward(graph, OpId{i})) return Unit{};
+  bool trains = false;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    trains = trains || !is_forward(graph, OpId{i});
+    if (has_name_of_plan(graph.name(OpId{i})))
+      return invalid(quoted_op(graph, OpId{i}), "is called as what a memory plan adds",
+                     "use the graph without a plan");
+  }
+  if (trains) return Unit{};
   return invalid("a memory plan", "needs a training graph, and no op of this one has the phase backward",
                  "add a backward pass: emplace import --train, em.trace, or generate --training");
 }

@@ -168,6 +168,28 @@ Result<Phase> parse_phase(std::string_view name) {
   return invalid("phase '" + printable(name, 40) + "'", "is unknown", "use forward, backward or update");
 }
 
+/// A counting sort in id order, so that each list is sorted.
+void OpGraph::list_consumers() {
+  std::vector<std::uint32_t> last_reader(bytes_.size());
+  const auto for_each_reader = [&](auto&& visit) {  // Calls visit(tensor, id), once per tensor and reader.
+    std::fill(last_reader.begin(), last_reader.end(), 0xffffffffu);
+    for (std::uint32_t id = 0; id + 1 < input_begin_.size(); ++id) {
+      for (std::uint32_t e = input_begin_[id]; e < input_begin_[id + 1]; ++e) {
+        const std::size_t tensor = index(inputs_[e]);
+        if (last_reader[tensor] == id) continue;
+        last_reader[tensor] = id;
+        visit(tensor, id);
+      }
+    }
+  };
+  std::vector<std::uint32_t> next(bytes_.size() + 1, 0);
+  for_each_reader([&](std::size_t tensor, std::uint32_t) { ++next[tensor + 1]; });
+  for (std::size_t t = 0; t + 1 < next.size(); ++t) next[t + 1] += next[t];
+  consumer_begin_ = next;
+  consumers_.resize(next.back());
+  for_each_reader([&](std::size_t tensor, std::uint32_t id) { consumers_[next[tensor]++] = OpId{id}; });
+}
+
 std::span<const std::string> OpGraph::allowed_devices(OpId op) const {
   const auto it = std::lower_bound(allowed_.begin(), allowed_.end(), op,
                                    [](const auto& entry, OpId wanted) { return entry.first < wanted; });
@@ -201,14 +223,17 @@ Result<OpGraph> OpGraphBuilder::build() && {
   // Stage 3: edges.
   add_inputs(graph);
   // Stage 4: the distinct readers of each tensor.
-  add_consumers(graph);
+  graph.list_consumers();
   // Stage 5: a topological order.
   EMPLACE_TRY(add_order(graph));
   // Stage 6: the remaining fields, op by op.
   EMPLACE_TRY(add_fields(graph));
   // Stage 7: names. They stay in ops_ until here, because errors name ops.
-  graph.names_.reserve(ops_.size());
-  for (OpSpec& op : ops_) graph.names_.push_back(std::move(op.name));
+  graph.name_begin_.reserve(ops_.size() + 1);
+  for (const OpSpec& op : ops_) {
+    graph.names_ += op.name;
+    graph.name_begin_.push_back(graph.names_.size());
+  }
   return graph;
 }
 
@@ -259,28 +284,6 @@ void OpGraphBuilder::add_inputs(OpGraph& graph) const {
     }
   }
   graph.input_begin_.push_back(static_cast<std::uint32_t>(graph.inputs_.size()));
-}
-
-/// Lists the readers of every op by a counting sort in id order, so that each list is sorted.
-void OpGraphBuilder::add_consumers(OpGraph& graph) const {
-  std::vector<std::uint32_t> last_reader(graph.bytes_.size());
-  const auto for_each_reader = [&](auto&& visit) {  // Calls visit(tensor, id), once per tensor and reader.
-    std::fill(last_reader.begin(), last_reader.end(), 0xffffffffu);
-    for (std::uint32_t id = 0; id < ops_.size(); ++id) {
-      for (std::uint32_t e = graph.input_begin_[id]; e < graph.input_begin_[id + 1]; ++e) {
-        const std::size_t tensor = index(graph.inputs_[e]);
-        if (last_reader[tensor] == id) continue;
-        last_reader[tensor] = id;
-        visit(tensor, id);
-      }
-    }
-  };
-  std::vector<std::uint32_t> next(graph.bytes_.size() + 1, 0);
-  for_each_reader([&](std::size_t tensor, std::uint32_t) { ++next[tensor + 1]; });
-  for (std::size_t t = 0; t + 1 < next.size(); ++t) next[t + 1] += next[t];
-  graph.consumer_begin_ = next;
-  graph.consumers_.resize(next.back());
-  for_each_reader([&](std::size_t tensor, std::uint32_t id) { graph.consumers_[next[tensor]++] = OpId{id}; });
 }
 
 /// The ids if they are an order, else Kahn's algorithm with the lowest ready id first.

@@ -78,7 +78,10 @@ class OpGraph {
   std::size_t num_tensors() const { return bytes_.size(); }
   std::size_t num_types() const { return type_names_.size(); }
 
-  std::string_view name(OpId op) const { return names_[index(op)]; }
+  std::string_view name(OpId op) const {
+    return std::string_view{names_}.substr(name_begin_[index(op)],
+                                           name_begin_[index(op) + 1] - name_begin_[index(op)]);
+  }
   TypeId type(OpId op) const { return types_[index(op)]; }
   std::string_view type_name(TypeId type) const { return type_names_[index(type)]; }
   std::string_view type_name(OpId op) const { return type_name(type(op)); }
@@ -147,6 +150,7 @@ class OpGraph {
 
  private:
   friend class OpGraphBuilder;
+  friend class DerivedGraphBuilder;
   static constexpr std::uint8_t kState = 1, kView = 2, kAllowed = 4;
 
   template <class T>
@@ -155,9 +159,13 @@ class OpGraph {
     return {values.data() + begin[i], begin[i + 1] - begin[i]};
   }
 
+  /// Lists the readers of every tensor, sorted by id.
+  void list_consumers();
+
   std::string name_, source_, meta_json_ = "{}";
   // Per op.
-  std::vector<std::string> names_;
+  std::string names_;                       // One after the other.
+  std::vector<std::size_t> name_begin_{0};  // [num_ops + 1]
   std::vector<TypeId> types_;
   std::vector<std::uint8_t> flags_;
   std::vector<Phase> phases_;
@@ -205,7 +213,6 @@ class OpGraphBuilder {
   Result<Unit> check_ops() const;
   Result<Unit> add_tensors(OpGraph& graph) const;
   void add_inputs(OpGraph& graph) const;
-  void add_consumers(OpGraph& graph) const;
   Result<Unit> add_order(OpGraph& graph) const;
   Result<Unit> add_fields(OpGraph& graph);  // Moves the lists of devices out of ops_.
 

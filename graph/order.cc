@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "graph/copied_op.h"
+#include "graph/derived_graph.h"
 
 namespace emplace {
 
@@ -87,17 +87,19 @@ std::vector<std::uint32_t> positions(std::span<const OpId> order) {
 
 OpGraph renumbered(const OpGraph& graph, std::span<const OpId> order) {
   const std::vector<std::uint32_t> position = positions(order);
-  OpGraphBuilder builder;
-  builder.set_name(graph.name()).set_source(graph.source()).set_meta_json(graph.meta_json());
-  builder.reserve(graph.num_ops());
+  DerivedGraphBuilder builder{graph};
+  std::vector<TensorId> inputs;
   for (const OpId op : order) {
-    OpSpec spec = copied_op(graph, op);
-    for (EdgeSpec& input : spec.inputs) input.op = position[input.op];
-    if (spec.colocate != kNoOp) spec.colocate = OpId{position[index(spec.colocate)]};
-    builder.add(std::move(spec));
+    inputs.clear();
+    for (const TensorId input : graph.inputs(op)) {
+      const OpId maker = graph.producer(input);
+      inputs.push_back(builder.so_far().output(OpId{position[index(maker)]},
+                                               index(input) - index(graph.first_output(maker))));
+    }
+    const OpId other = graph.colocated_with(op);
+    builder.colocate(builder.copy(op, inputs), other == kNoOp ? kNoOp : OpId{position[index(other)]});
   }
-  // The ops passed the builder's checks before, and no check depends on their numbers.
-  return std::move(builder).build().value();
+  return std::move(builder).build();
 }
 
 }  // namespace emplace

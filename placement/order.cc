@@ -88,6 +88,13 @@ Placement planned(const Placement& placement, const PlannedGraph& plan) {
   return out;
 }
 
+CostTable planned(const CostTable& costs, const PlannedGraph& plan) {
+  std::vector<OpId> sources = plan.source;
+  for (std::uint32_t k = 0; k < sources.size(); ++k)
+    if (plan.graph.is_view(OpId{k})) sources[k] = kNoOp;
+  return {costs, sources};
+}
+
 Placement original(const Placement& placement, const PlannedGraph& plan) {
   return in_order(placement, plan.now);
 }

@@ -8,6 +8,7 @@
 #include "graph/memory_plan.h"
 #include "graph/op_graph.h"
 #include "placement/applied_rules.h"
+#include "placement/machine/cost_model.h"
 #include "placement/machine/device.h"
 #include "placement/placement.h"
 
@@ -29,6 +30,8 @@ AppliedRules planned(const AppliedRules& rules, const PlannedGraph& plan, const 
 Constraints planned(const Constraints& constraints, const PlannedGraph& plan, const DeviceSet& devices);
 /// The placement of the graph of a plan that puts each op where `placement` puts its source.
 Placement planned(const Placement& placement, const PlannedGraph& plan);
+/// The times of the ops of a plan: those of the ops that they repeat.
+CostTable planned(const CostTable& costs, const PlannedGraph& plan);
 /// The reverse: where a placement of the graph of a plan puts the original ops.
 Placement original(const Placement& placement, const PlannedGraph& plan);
 

@@ -171,8 +171,8 @@ class MovingSteps {
 }  // namespace
 
 struct Simulator::State {
-  State(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions wanted)
-      : options{wanted}, tables{graph, devices}, plain{tables, wanted.dispatch} {
+  State(const OpGraph& graph, const DeviceSet& devices, CostTable costs, SimulatorOptions wanted)
+      : options{wanted}, tables{graph, devices, std::move(costs)}, plain{tables, wanted.dispatch} {
     restart();
   }
   /// Forgets the recorded step.
@@ -198,7 +198,10 @@ struct Simulator::State {
 };
 
 Simulator::Simulator(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options)
-    : state_{std::make_unique<State>(graph, devices, options)} {}
+    : Simulator{graph, devices, CostTable{graph, devices}, options} {}
+Simulator::Simulator(const OpGraph& graph, const DeviceSet& devices, CostTable costs,
+                     SimulatorOptions options)
+    : state_{std::make_unique<State>(graph, devices, std::move(costs), options)} {}
 Simulator::~Simulator() = default;
 
 Result<Unit> Simulator::set_order(std::span<const OpId> order) {

@@ -43,6 +43,8 @@ struct StepCost {
 class Simulator final : public Executor {
  public:
   Simulator(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options = {});
+  /// With the times of the ops, where these are known already.
+  Simulator(const OpGraph& graph, const DeviceSet& devices, CostTable costs, SimulatorOptions options = {});
   ~Simulator() override;
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;

@@ -300,6 +300,14 @@ CostTable::CostTable(const OpGraph& graph, const DeviceSet& devices) : num_ops_{
   }
 }
 
+CostTable::CostTable(const CostTable& table, std::span<const OpId> sources)
+    : num_ops_{sources.size()}, row_of_{table.row_of_} {
+  ns_.reserve(table.num_rows() * num_ops_);
+  for (std::size_t row = 0; row < table.num_rows(); ++row)
+    for (const OpId op : sources)
+      ns_.push_back(op == kNoOp ? 0 : table.ns_[row * table.num_ops_ + index(op)]);
+}
+
 std::int64_t CostTable::best_ns(OpId op) const {
   std::int64_t best = ns_[index(op)];
   for (std::size_t row = 1; row < num_rows(); ++row) best = std::min(best, ns_[row * num_ops_ + index(op)]);

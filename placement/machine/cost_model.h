@@ -70,6 +70,9 @@ std::vector<DeviceMask> timed_devices(const OpGraph& graph, const DeviceSet& dev
 class CostTable {
  public:
   CostTable(const OpGraph& graph, const DeviceSet& devices);
+  /// Times of other ops of the same machine. `sources` [ops]: the op of `table` that takes as long; kNoOp:
+  /// none, the op takes no time.
+  CostTable(const CostTable& table, std::span<const OpId> sources);
   /// [ops] The row of a device [ns].
   std::span<const std::int64_t> row_ns(DeviceId device) const {
     return {ns_.data() + row_of_[index(device)] * num_ops_, num_ops_};

@@ -28,7 +28,7 @@ class PlannedProblem {
   PlannedProblem(const Problem& problem, const Judge& judge, PlannedGraph plan)
       : plan_{std::move(plan)},
         constraints_{planned(problem.constraints, plan_, problem.devices)},
-        costs_{plan_.graph, problem.devices},
+        costs_{planned(problem.costs, plan_)},
         model_{make_model(plan_.graph, problem.devices, judge)},
         problem_{plan_.graph, problem.devices, constraints_, costs_, problem.seed, problem.objective} {}
   PlannedProblem(const PlannedProblem&) = delete;

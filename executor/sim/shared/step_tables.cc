@@ -1,14 +1,15 @@
 #include "executor/sim/shared/step_tables.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace emplace {
 
-StepTables::StepTables(const OpGraph& graph_in, const DeviceSet& devices_in)
+StepTables::StepTables(const OpGraph& graph_in, const DeviceSet& devices_in, CostTable costs_in)
     : graph{graph_in},
       devices{devices_in},
       lowered{graph_in},
-      costs{graph_in, devices_in},
+      costs{std::move(costs_in)},
       transfers{devices_in},
       routes{devices_in} {
   const auto n = static_cast<std::uint32_t>(graph.num_ops());

@@ -16,7 +16,10 @@ namespace emplace {
 
 /// Constant between changes of the order; any thread. `graph` and `devices` must outlive it.
 struct StepTables {
-  StepTables(const OpGraph& graph, const DeviceSet& devices);
+  StepTables(const OpGraph& graph_in, const DeviceSet& devices_in)
+      : StepTables{graph_in, devices_in, CostTable{graph_in, devices_in}} {}
+  /// With the times of the ops, where these are known already.
+  StepTables(const OpGraph& graph_in, const DeviceSet& devices_in, CostTable costs_in);
   /// Makes devices take ready ops in this order; empty: by id. @pre a permutation of the ops.
   void set_order(std::span<const OpId> ops);
 

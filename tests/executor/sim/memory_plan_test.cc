@@ -6,10 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "executor/sim/simulator.h"
+#include "graph/copied_op.h"
 #include "placement/order.h"
 #include "tests/support/sample_graphs.h"
 
@@ -182,6 +184,8 @@ TEST(MemoryPlan, RefusesWhatItCannotDoByName) {
               HasSubstr("op 'f1': comes back after op 'g1', but op 'g2' needs it before"));
   EXPECT_THAT(refusal(graph, {.moved = {move(2, 1, kF1)}}), HasSubstr("which is no later kernel"));
   const OpGraph inference = testing::sample_graph({{"a", {}}, {"b", {{0, 0}}}});
+  const OpGraph twice = planned(graph, {.recompute = {kF1}}, {}).value().graph;
+  EXPECT_THAT(refusal(twice, {.recompute = {kF2}}), HasSubstr("is called as what a memory plan adds"));
   EXPECT_THAT(refusal(inference, {.recompute = {OpId{0}}}), HasSubstr("needs a training graph"));
 }
 
@@ -230,6 +234,33 @@ TEST(MemoryPlan, RandomPlansKeepTheOpsOfTheGraphAndWhatTheyRead) {
     }
   }
   EXPECT_GT(plans, 150);
+}
+
+TEST(MemoryPlan, GraphsOfPlansPassAllChecksAndTheirOpsTakeAsLongAsThoseTheyRepeat) {
+  int plans = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 2};
+    const OpGraph graph = testing::random_training_graph(rng, 40);
+    const DeviceSet devices = testing::sample_devices(2, true, 40'000);
+    const auto made = planned(graph, testing::random_plan(rng, graph, devices.size()), devices.names());
+    if (!made) continue;
+    ++plans;
+    OpGraphBuilder builder;
+    for (std::uint32_t i = 0; i < made->graph.num_ops(); ++i) builder.add(copied_op(made->graph, OpId{i}));
+    const auto checked = std::move(builder).build();
+    ASSERT_TRUE(checked.ok()) << checked.error().context;
+    const CostTable known = planned(CostTable{graph, devices}, *made), computed{*checked, devices};
+    for (std::uint32_t i = 0; i < checked->num_ops(); ++i) {
+      const OpId op{i};
+      for (std::uint8_t d = 0; d < devices.size(); ++d)
+        ASSERT_EQ(known.ns(DeviceId{d}, op), computed.ns(DeviceId{d}, op)) << checked->name(op);
+      ASSERT_TRUE(std::ranges::equal(checked->readers(op), made->graph.readers(op)));
+      ASSERT_EQ(checked->output_bytes(op), made->graph.output_bytes(op));
+      ASSERT_EQ(checked->is_view(op), made->graph.is_view(op));
+    }
+  }
+  EXPECT_GT(plans, 50);
 }
 
 }  // namespace
