@@ -210,7 +210,7 @@ std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const Devi
   for (const Device& device : devices.devices()) have = saturating_sum(have, device.memory_bytes);
   std::int64_t alive = 0;
   if (everything > have)
-    alive = recomputes ? least_alive_bytes(lowered, devices.size() == 1) : most_alive(lowered).value;
+    alive = recomputes ? least_alive_bytes(lowered, devices.size() == 1) : most_alive(lowered).bytes;
   const auto together = state_too_large(devices, constraints, own, alive, recomputes);
   if (!worst && !together) return std::nullopt;
   const std::int64_t each = std::max(worst ? worst->each_bytes : 0, together ? together->each_bytes : 0);

@@ -1,7 +1,9 @@
 #include "placement/bounds/waiting.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <utility>
 
 #include "graph/order.h"
 
@@ -59,40 +61,71 @@ bool Waiting::is_read_now(BufferId buffer) const {
   return std::ranges::find(lowered_.reads(kernel_), buffer) != lowered_.reads(kernel_).end();
 }
 
-std::int64_t Waiting::made_bytes() const {
-  return lowered_.graph().phase(kernel_) == Phase::kUpdate ? 0 : lowered_.graph().output_bytes(kernel_);
+std::int64_t made_bytes(const LoweredGraph& lowered, OpId kernel) {
+  return lowered.graph().phase(kernel) == Phase::kUpdate ? 0 : lowered.graph().output_bytes(kernel);
 }
 
-LargestOnChain largest_on_chain(const LoweredGraph& lowered,
-                                const std::function<std::int64_t(OpId kernel)>& value) {
-  const OpGraph& graph = lowered.graph();
-  const std::vector<std::int64_t> one(graph.num_ops(), 1);
-  const std::vector<OpId> chain = critical_path(graph, one).ops;
+std::vector<OpId> longest_chain(const LoweredGraph& lowered) {
+  const std::vector<std::int64_t> one(lowered.num_ops(), 1);
+  std::vector<OpId> chain = critical_path(lowered.graph(), one).ops;
+  std::erase_if(chain, [&](OpId op) { return !lowered.takes_time(op); });
+  return chain;
+}
+
+MostAlive most_alive(const LoweredGraph& lowered) {
+  const std::vector<OpId> chain = longest_chain(lowered);
   if (chain.empty()) return {};
-  std::vector<std::int64_t> seen(chain.size(), -1);
-  const auto evaluate = [&](std::size_t i) {
-    if (seen[i] < 0) seen[i] = lowered.takes_time(chain[i]) ? value(chain[i]) : 0;
-    return seen[i];
-  };
-  constexpr std::size_t kSamples = 24;
-  const std::size_t step = std::max<std::size_t>(1, chain.size() / kSamples);
-  std::size_t best = 0;
-  for (std::size_t i = 0; i < chain.size(); i += step)
-    if (evaluate(i) > evaluate(best)) best = i;
-  for (std::size_t reach = step / 2; reach > 0; reach /= 2) {
-    const std::size_t middle = best;
-    for (const std::size_t i : {middle - std::min(reach, middle), std::min(middle + reach, chain.size() - 1)})
-      if (evaluate(i) > evaluate(best)) best = i;
+  // Of each op the first kernel of the chain that it is before, and the last one that it is not before.
+  const auto size = static_cast<std::int64_t>(chain.size());
+  std::vector<std::int64_t> place(lowered.num_ops(), -1), before(lowered.num_ops(), size),
+      after(lowered.num_ops(), -1);
+  for (std::size_t k = 0; k < chain.size(); ++k) place[index(chain[k])] = static_cast<std::int64_t>(k);
+  const auto order = lowered.graph().topological_order();
+  for (std::size_t k = order.size(); k-- > 0;)
+    for (const BufferId buffer : lowered.reads(order[k])) {
+      const std::int64_t own = place[index(order[k])];
+      std::int64_t& first = before[index(lowered.owner(buffer))];
+      first = std::min(first, own >= 0 ? own : before[index(order[k])]);
+    }
+  for (const OpId op : order) {
+    std::int64_t& last = after[index(op)];
+    for (const BufferId buffer : lowered.reads(op))
+      last = std::max(last, after[index(lowered.owner(buffer))]);
+    last = std::max(last, place[index(op)]);
   }
-  return evaluate(best) == 0 ? LargestOnChain{} : LargestOnChain{chain[best], evaluate(best)};
-}
-
-LargestOnChain most_alive(const LoweredGraph& lowered) {
-  Waiting waiting{lowered};
-  return largest_on_chain(lowered, [&](OpId kernel) {
-    waiting.look_at(kernel);
-    return waiting.bytes() + waiting.made_bytes();
-  });
+  // A tensor waits from the one to the other, as a part of it from the last reader of the whole on.
+  std::vector<std::int64_t> changes(chain.size() + 1, 0);
+  std::vector<std::pair<std::int64_t, std::int64_t>> until;  // Place and bytes of reads of one tensor.
+  for (std::uint32_t op = 0; op < lowered.num_ops(); ++op) {
+    const std::uint32_t end = lowered.end_owned(OpId{op});
+    for (std::uint32_t base = lowered.first_owned(OpId{op}); base < end; ++base) {
+      if (lowered.base(BufferId{base}) != BufferId{base} || lowered.is_resident(BufferId{base})) continue;
+      until.clear();
+      for (std::uint32_t b = lowered.first_owned(OpId{op}); b < end; ++b) {
+        const BufferId part{b};
+        if (lowered.base(part) != BufferId{base}) continue;
+        for (const OpId reader : lowered.readers(part))
+          until.emplace_back(after[index(reader)],
+                             std::min(lowered.bytes(part), lowered.held_bytes(BufferId{base})));
+      }
+      std::ranges::sort(until, std::greater{});
+      std::int64_t bytes = 0;
+      for (const auto& [last, least] : until) {
+        if (last < before[op] || least <= bytes) continue;
+        changes[static_cast<std::size_t>(before[op])] += least - bytes;
+        changes[static_cast<std::size_t>(last) + 1] -= least - bytes;
+        bytes = least;
+      }
+    }
+  }
+  MostAlive most;
+  std::int64_t alive = 0;
+  for (std::size_t k = 0; k < chain.size(); ++k) {
+    alive += changes[k];
+    const std::int64_t with_outputs = alive + made_bytes(lowered, chain[k]);
+    if (with_outputs > most.bytes) most = {chain[k], with_outputs};
+  }
+  return most;
 }
 
 }  // namespace emplace

@@ -3,7 +3,6 @@
 /// docs/proofs/bounds.md.
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -30,8 +29,6 @@ class Waiting {
   bool is_read_now(BufferId buffer) const;
   /// The least bytes that all that waits can have: of each tensor itself or the largest part that is read.
   std::int64_t bytes() const { return bytes_; }
-  /// Bytes of the kernel's outputs, which it allocates; 0 for an update, which writes in place.
-  std::int64_t made_bytes() const;
 
  private:
   enum class Side : std::uint8_t { kNeither, kBefore, kAfter };
@@ -45,16 +42,19 @@ class Waiting {
   std::int64_t bytes_ = 0;
 };
 
-/// The largest value of kernels of the longest chain: some at equal distances, then a bisecting search around
-/// the best. Every kernel gives a bound, so that leaving others out only loosens it.
-struct LargestOnChain {
-  OpId kernel = kNoOp;  ///< kNoOp: no value is above 0.
-  std::int64_t value = 0;
-};
-LargestOnChain largest_on_chain(const LoweredGraph& lowered,
-                                const std::function<std::int64_t(OpId kernel)>& value);
+/// Bytes of a kernel's outputs, which it allocates; 0 for an update, which writes in place.
+std::int64_t made_bytes(const LoweredGraph& lowered, OpId kernel);
 
-/// Where the most bytes besides state are in all memories together, if nothing is made again.
-LargestOnChain most_alive(const LoweredGraph& lowered);
+/// The longest chain of kernels, first one first. What waits while one of them runs waits in every order.
+std::vector<OpId> longest_chain(const LoweredGraph& lowered);
+
+/// The kernel of the longest chain while which the most bytes besides state are in all memories together, if
+/// nothing is made again: what waits, and its outputs.
+struct MostAlive {
+  OpId kernel = kNoOp;  ///< kNoOp: nothing is alive.
+  std::int64_t bytes = 0;
+};
+/// O(ops + reads · log reads). Pure; any thread.
+MostAlive most_alive(const LoweredGraph& lowered);
 
 }  // namespace emplace

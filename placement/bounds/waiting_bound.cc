@@ -55,8 +55,6 @@ class Needs {
         of_op_(lowered.num_ops()),
         is_held_(lowered.num_buffers()) {}
 
-  const Waiting& waiting() const { return waiting_; }
-
   void look_at(OpId kernel) {
     waiting_.look_at(kernel);
     graph_ = FlowGraph{2};
@@ -239,75 +237,145 @@ std::vector<bool> recomputable_ops(const OpGraph& graph) {
   return recomputable;
 }
 
+namespace {
+
+/// Calls `value` for kernels of a chain: some at equal distances, then ever closer ones around the one with
+/// the largest value, which it returns. Every kernel gives a bound, so that leaving others out only loosens
+/// it.
+template <class Value>
+std::int64_t largest_on(const std::vector<OpId>& chain, Value value) {
+  constexpr std::size_t kSamples = 32, kFiner = 4;
+  if (chain.empty()) return 0;
+  std::vector<std::int64_t> seen(chain.size(), -1);
+  const auto evaluate = [&](std::size_t i) {
+    if (seen[i] < 0) seen[i] = value(chain[i]);
+    return seen[i];
+  };
+  std::size_t step = std::max<std::size_t>(1, chain.size() / kSamples), best = 0;
+  for (std::size_t i = 0; i < chain.size(); i += step)
+    if (evaluate(i) > evaluate(best)) best = i;
+  while (step > 1) {
+    const std::size_t reach = step;
+    step = std::max<std::size_t>(1, step / kFiner);
+    const std::size_t first = best - std::min(reach, best), last = std::min(best + reach, chain.size() - 1);
+    for (std::size_t i = first; i <= last; i += step)
+      if (evaluate(i) > evaluate(best)) best = i;
+  }
+  return evaluate(best);
+}
+
+/// Finds the rent, and the kernel, with the largest bound. Thread: one.
+class BestRent {
+ public:
+  /// `again` [ops]: least price of running each op again, in units. `room`: what all memories hold beside the
+  /// state [B].
+  BestRent(const LoweredGraph& lowered, bool one_device, std::vector<Amount> again, double room)
+      : lowered_{lowered},
+        needs_{lowered, one_device},
+        again_{std::move(again)},
+        free_(lowered.num_ops(), 0),
+        memory_{room} {
+    for (const Amount amount : again_) all_ += static_cast<double>(amount);
+  }
+
+  /// What the bound of all work rises by while `kernel` runs, in units, at the best rent so far; at the best
+  /// rent of all if that is more than of any kernel before.
+  std::int64_t at(OpId kernel) {
+    needs_.look_at(kernel);
+    room_ = memory_ - static_cast<double>(made_bytes(lowered_, kernel));
+    if (needs_.demanded_bytes() <= room_ || !fits()) return 0;
+    const double before = price_;
+    const double price = bound_.kernel == kNoOp ? 0 : evaluate(kernel, bound_.rent);
+    if (bound_.kernel == kNoOp || price > before) maximise(kernel);
+    return static_cast<std::int64_t>(std::max(price, bound_.kernel == kernel ? price_ : 0));
+  }
+
+  /// The best bound, with its amounts; `ns` is what it rises by.
+  WaitingBound take() {
+    if (price_ <= 0) return {};
+    needs_.look_at(bound_.kernel);
+    needs_.cheapest(bound_.rent * (1 - kMargin), again_);
+    needs_.write_amounts(bound_);
+    bound_.rent /= WaitingBound::kUnits;
+    bound_.ns = price_ / WaitingBound::kUnits;
+    return std::move(bound_);
+  }
+
+ private:
+  double evaluate(OpId kernel, double rent) {
+    const auto price = static_cast<double>(needs_.cheapest(rent * (1 - kMargin), again_)) - rent * room_;
+    if (price > price_) price_ = price, bound_.rent = rent, bound_.kernel = kernel;
+    return price;
+  }
+
+  /// Whether what cannot run again has room; else every rent proves more than the last one.
+  bool fits() { return static_cast<double>(needs_.cheapest(1, free_)) <= room_; }
+
+  /// The bound is concave and piecewise linear in the rent. Two choices enclose its maximum: one keeps too
+  /// much, the other has enough room. The rent at which both cost the same is the next one.
+  void maximise(OpId kernel) {
+    Choice too_much{0, needs_.demanded_bytes()}, enough;
+    double rent = all_ / std::max(1.0, room_) / 16;
+    bool bounded = false;
+    for (int k = 0; k < 40 && !bounded; ++k, rent *= 4) {
+      evaluate(kernel, rent);
+      const Choice choice = needs_.choice(again_);
+      bounded = choice.bytes <= room_;
+      (bounded ? enough : too_much) = choice;
+    }
+    for (int k = 0; k < 30 && bounded; ++k) {
+      rent = (enough.again - too_much.again) / (too_much.bytes - enough.bytes);
+      const double price = evaluate(kernel, rent);
+      if (price >= (enough.price(rent) - rent * room_) * (1 - 1e-6)) break;
+      const Choice choice = needs_.choice(again_);
+      (choice.bytes <= room_ ? enough : too_much) = choice;
+    }
+  }
+
+  const LoweredGraph& lowered_;
+  Needs needs_;
+  const std::vector<Amount> again_, free_;
+  const double memory_;
+  double all_ = 0, room_ = 0, price_ = 0;
+  WaitingBound bound_;
+};
+
+}  // namespace
+
 std::int64_t least_alive_bytes(const LoweredGraph& lowered, bool one_device) {
   Needs needs{lowered, one_device};
   const std::vector<Amount> free(lowered.num_ops(), 0);
-  return largest_on_chain(lowered,
-                          [&](OpId kernel) {
-                            needs.look_at(kernel);
-                            return needs.cheapest(1, free) + needs.waiting().made_bytes();
-                          })
-      .value;
+  return largest_on(longest_chain(lowered), [&](OpId kernel) {
+    needs.look_at(kernel);
+    return needs.cheapest(1, free) + made_bytes(lowered, kernel);
+  });
 }
 
 WaitingBound waiting_bound(const LoweredGraph& lowered, const Constraints& constraints,
                            const DeviceKinds& kinds, const CostTable& costs, const WorkBound& work) {
-  constexpr double kUnits = WaitingBound::kUnits;
-  double room = 0, total = 0;  // [B]
-  for (const std::int64_t bytes : kinds.memory_bytes) room += static_cast<double>(bytes);
-  total = room;
+  double memory = 0;  // [B]
+  for (const std::int64_t bytes : kinds.memory_bytes) memory += static_cast<double>(bytes);
+  double room = memory;
   for (std::uint32_t i = 0; i < lowered.num_ops(); ++i)
     room -= static_cast<double>(lowered.resident_bytes(OpId{i}));
-  const LargestOnChain most = most_alive(lowered);
-  if (most.kernel == kNoOp || static_cast<double>(most.value) <= room) return {};
-
-  Needs needs{lowered, kinds.of_device.size() == 1};
-  needs.look_at(most.kernel);
-  room -= static_cast<double>(needs.waiting().made_bytes());
-  // Running an op again takes at least its least priced time.
+  const MostAlive most = most_alive(lowered);
+  if (static_cast<double>(most.bytes) <= room) return {};
   std::vector<Amount> again(lowered.num_ops(), 0);
-  double all = 0;
   for (const OpId op : lowered.kernels()) {
-    double least = static_cast<double>(kNoLimit);
+    double least = static_cast<double>(kNoLimit) / WaitingBound::kUnits;
     for (std::size_t k = 0; k < kinds.size(); ++k)
       if (kinds.allowed[constraints.class_of(op)][k])
         least = std::min(least, work.work_price[k] * static_cast<double>(costs.ns(kinds.example[k], op)));
-    again[index(op)] = static_cast<Amount>(std::floor(least * kUnits * (1 - kMargin)));
-    all += static_cast<double>(again[index(op)]);
+    again[index(op)] = static_cast<Amount>(std::floor(least * WaitingBound::kUnits * (1 - kMargin)));
   }
-
-  // The bound is concave and piecewise linear in the rent. Two choices enclose its maximum: one keeps too
-  // much, the other has enough room. The rent at which both cost the same is the next one.
-  WaitingBound best{.kernel = most.kernel};
-  double best_price = 0;
-  const auto evaluate = [&](double rent) {
-    const auto price = static_cast<double>(needs.cheapest(rent * (1 - kMargin), again)) - rent * room;
-    if (price > best_price) best_price = price, best.rent = rent;
-    return price;
-  };
-  Choice too_much{0, needs.demanded_bytes()}, enough;
-  double rent = all / std::max(1.0, room) / 16;
-  bool bounded = false;
-  for (int k = 0; k < 40 && !bounded; ++k, rent *= 4) {
-    evaluate(rent);
-    const Choice choice = needs.choice(again);
-    bounded = choice.bytes <= room;
-    (bounded ? enough : too_much) = choice;
-  }
-  for (int k = 0; k < 30 && bounded; ++k) {
-    rent = (enough.again - too_much.again) / (too_much.bytes - enough.bytes);
-    const double price = evaluate(rent);
-    if (price >= (enough.price(rent) - rent * room) * (1 - 1e-6)) break;
-    const Choice choice = needs.choice(again);
-    (choice.bytes <= room ? enough : too_much) = choice;
-  }
-  if (best_price <= 0) return {};
-  needs.cheapest(best.rent * (1 - kMargin), again);
-  needs.write_amounts(best);
-  best.rent /= kUnits;
-  best.ns =
-      work.work_ns + best_price / kUnits - kMargin * (work.work_ns + best_price / kUnits + best.rent * total);
-  return best;
+  BestRent best{lowered, kinds.of_device.size() == 1, std::move(again), room};
+  best.at(most.kernel);
+  largest_on(longest_chain(lowered), [&](OpId kernel) { return best.at(kernel); });
+  WaitingBound bound = best.take();
+  if (bound.kernel == kNoOp) return {};
+  bound.ns += work.work_ns;
+  bound.ns -= kMargin * (bound.ns + bound.rent * memory);  // What rounding can have added.
+  return bound;
 }
 
 }  // namespace emplace

@@ -31,15 +31,17 @@ OpGraph three_wait() {
       {"f1", {{0, 0}}, {100}, 5},
       {"f2", {{0, 0}}, {100}, 1},
       {"f3", {{0, 0}}, {60}, 2},
-      {"x", {{1, 0}, {2, 0}, {3, 0}}, {1000}, 1},
-      {"loss", {{4, 0}}, {4}, 1},
-      {"g3", {{5, 0}, {3, 0}}, {4}, 1, 1, "Work", false, kBack},
-      {"g2", {{6, 0}, {2, 0}}, {4}, 1, 1, "Work", false, kBack},
-      {"g1", {{7, 0}, {1, 0}}, {4}, 1, 1, "Work", false, kBack},
+      {"sum", {{1, 0}, {2, 0}, {3, 0}}, {4}, 1},
+      {"x", {{4, 0}}, {1000}, 1},
+      {"loss", {{5, 0}}, {4}, 1},
+      {"g3", {{6, 0}, {3, 0}}, {4}, 1, 1, "Work", false, kBack},
+      {"g2", {{7, 0}, {2, 0}}, {4}, 1, 1, "Work", false, kBack},
+      {"g1", {{8, 0}, {1, 0}}, {4}, 1, 1, "Work", false, kBack},
   });
 }
+constexpr OpId kLoss{6};
 constexpr std::int64_t kAlive = 100 + 100 + 60 + 1000 + 4, kState = 10;
-constexpr double kWork_s = 13e-6;
+constexpr double kWork_s = 14e-6;
 constexpr double kNever_s = 1e9;
 
 LowerBound bound_within(const OpGraph& graph, std::int64_t bytes) {
@@ -52,16 +54,16 @@ TEST(WaitingBound, WhatWaitsIsMadeBeforeAndReadAfter) {
   const OpGraph graph = three_wait();
   const LoweredGraph lowered{graph};
   Waiting waiting{lowered};
-  waiting.look_at(OpId{5});
-  EXPECT_EQ(waiting.bytes() + waiting.made_bytes(), kAlive);
+  waiting.look_at(kLoss);
+  EXPECT_EQ(waiting.bytes() + made_bytes(lowered, kLoss), kAlive);
   EXPECT_EQ(waiting.buffers().size(), 4u);
-  EXPECT_TRUE(waiting.is_before(OpId{4}));
-  EXPECT_FALSE(waiting.is_before(OpId{6}));
-  EXPECT_TRUE(waiting.is_read_now(lowered.buffer(graph.first_output(OpId{4}))));
+  EXPECT_TRUE(waiting.is_before(OpId{5}));
+  EXPECT_FALSE(waiting.is_before(OpId{7}));
+  EXPECT_TRUE(waiting.is_read_now(lowered.buffer(graph.first_output(OpId{5}))));
   EXPECT_FALSE(waiting.is_read_now(lowered.buffer(graph.first_output(OpId{3}))));
-  waiting.look_at(OpId{8});
+  waiting.look_at(OpId{9});
   EXPECT_EQ(waiting.bytes(), 104) << "f1 and the gradient, which g1 reads";
-  EXPECT_EQ(most_alive(lowered).kernel, OpId{5});
+  EXPECT_EQ(most_alive(lowered).bytes, kAlive);
 }
 
 TEST(WaitingBound, CountsTheCheapestOpsThatMustRunAgain) {
@@ -84,11 +86,12 @@ TEST(WaitingBound, AnOpThatRunsAgainNeedsWhatItReads) {
       {"w", {}, {10}, 0, 0, "Parameter"},
       {"deep", {{0, 0}}, {90}, 10},
       {"f2", {{1, 0}}, {100}, 1},
-      {"x", {{2, 0}}, {1000}, 1},
-      {"loss", {{3, 0}}, {4}, 1},
-      {"g2", {{4, 0}, {2, 0}}, {4}, 1, 1, "Work", false, kBack},
+      {"sum", {{2, 0}}, {4}, 1},
+      {"x", {{3, 0}}, {1000}, 1},
+      {"loss", {{4, 0}}, {4}, 1},
+      {"g2", {{5, 0}, {2, 0}}, {4}, 1, 1, "Work", false, kBack},
   });
-  const double work_us = 14;
+  const double work_us = 15;
   const auto added_us = [&](std::int64_t missing) {
     return bound_within(graph, 10 + 1104 - missing).waiting_s * 1e6 - work_us;
   };
@@ -102,8 +105,9 @@ TEST(WaitingBound, ProvesThatNothingFitsWithAnyRecomputation) {
     const DeviceSet devices = testing::sample_devices(1, false, bytes);
     return must_fit(graph, devices, Constraints::make(graph, devices).value(), /*recomputes=*/true).ok();
   };
-  EXPECT_TRUE(fits(kState + 1260)) << "x reads all three of 260 bytes and makes 1,000";
-  EXPECT_FALSE(fits(kState + 1259));
+  EXPECT_TRUE(fits(kState + 1004)) << "x reads 4 bytes and makes 1,000";
+  EXPECT_FALSE(fits(kState + 1003));
+  EXPECT_EQ(bound_within(graph, kState + 1003).waiting_s, 0) << "no bound where nothing fits";
 }
 
 /// A chain of layers, some of which also read an earlier tensor or a part of it; their gradients, in reverse
@@ -142,6 +146,22 @@ OpGraph random_network(Rng& rng) {
                    kBack});
   }
   return testing::sample_graph(ops);
+}
+
+TEST(WaitingBound, TheMostAliveIsThatOfAllKernelsOfTheChain) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 12};
+    const OpGraph graph = seed % 2 == 0 ? testing::random_training_graph(rng, 40) : random_network(rng);
+    const LoweredGraph lowered{graph};
+    Waiting waiting{lowered};
+    std::int64_t most = 0;
+    for (const OpId kernel : longest_chain(lowered)) {
+      waiting.look_at(kernel);
+      most = std::max(most, waiting.bytes() + made_bytes(lowered, kernel));
+    }
+    EXPECT_EQ(most_alive(lowered).bytes, most);
+  }
 }
 
 /// A step with random decisions, on random devices.
