@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING, Any
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from emplace.tracing.functional import SILENT_VIEWS
+
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
-
-#: ATen operators that return a view although their schema does not show it.
-_SILENT_VIEWS = frozenset({"_reshape_alias", "_unsafe_view"})
-#: Operators whose results may share the memory of an argument without being views to the simulator.
-_SHARING = frozenset({"unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk"})
 
 #: Operators without an op whose result is their argument.
 _SAME = frozenset({"alias", "detach", "lift_fresh", "lift"})
@@ -85,7 +82,7 @@ def is_view(node: Node) -> bool:
     if schema is None:
         return False
     aliases = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
-    return aliases or target_name(node) in _SILENT_VIEWS
+    return aliases or target_name(node) in SILENT_VIEWS
 
 
 def bytes_of(node: Node) -> int:
@@ -252,14 +249,10 @@ class LoweredStep:
         for value in self.values:
             if value.base is not None:
                 found.setdefault(value.base, []).append(value.number)
-        for kernel in self.kernels:
-            if target_name(kernel.node) in _SHARING:
-                for read in kernel.reads:
-                    found.setdefault(read, []).extend(kernel.outputs)
         return found
 
     def sharing(self, value: int) -> set[int]:
-        """The values that may share memory with a value: views, and what kernels pass on."""
+        """The values that may share memory with a value: its views."""
         found, todo = {value}, [value]
         while todo:
             fresh = [v for v in self._sharers.get(todo.pop(), ()) if v not in found]

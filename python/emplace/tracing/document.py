@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from emplace.tracing.functional import FunctionalOp, kind_of
+from emplace.tracing.functional import SILENT_VIEWS, FunctionalOp, kind_of
 from emplace.tracing.kernels import PATTERNS, counterpart, only_device
 from emplace.tracing.optimizers import WholeStep
 from emplace.tracing.step import StepInput
@@ -194,7 +194,7 @@ class DocumentMaker:
             ]
         space = str(schema.name).split("::")[0]
         view = not isinstance(node.target, FunctionalOp) and (
-            kind_of(node.target).view or name in ("_unsafe_view",)
+            kind_of(node.target).view or name in SILENT_VIEWS
         )
         attributes = _attributes(schema, node)
         if view:

@@ -15,6 +15,10 @@ _UNSAID = {
     "aten::cudnn_batch_norm": ("running_mean", "running_var"),
     "aten::miopen_batch_norm": ("running_mean", "running_var"),
 }
+#: Ops that return views although their schema does not show it, by name without namespace and overload.
+SILENT_VIEWS = frozenset(
+    {"_reshape_alias", "_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk"}
+)
 _RENAMED = {"bernoulli_.float": "bernoulli.p", "transpose_.default": "transpose.int"}
 
 
