@@ -17,6 +17,7 @@ from emplace.applying.lowering import Kernel, LoweredStep, unread_bytes
 from emplace.applying.planning import PlannedStep
 from emplace.applying.tasks import Held, Kind, Slot, Task, ViewCall, Write
 from emplace.errors import EmplaceError
+from emplace.tracing.functional import summed
 
 
 class StepPlan:
@@ -129,6 +130,8 @@ class StepPlan:
                 if task.outputs and task.outputs[0][0] is not None or not task.outputs:
                     unread = unread_bytes(task.node, {at for at, _ in task.outputs})
                     found.append(Held(task.device, unread, task.number, (task.number,)))
+                for info in summed(task.node):
+                    found.append(Held(task.device, info.nbytes, task.number, (task.number,)))
             if task.kind is Kind.COPY and not task.returns:
                 readers = [n for n in task.next_here if self.tasks[n].kind is Kind.KERNEL]
                 found.append(Held(task.device, task.bytes, task.number, (task.number, *readers)))

@@ -23,6 +23,7 @@ from emplace.applying.running import BoundTask, Pool, Step, Times
 from emplace.applying.tasks import Kind, ViewCall
 from emplace.errors import EmplaceError
 from emplace.tracing import compat
+from emplace.tracing.functional import summed
 
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
@@ -114,6 +115,9 @@ class BoundPlan:
     def _bind(self, number: int) -> BoundTask:
         task = self.plan.tasks[number]
         device = self.devices[task.device].device
+        other: Any = self._counterparts.get(task.node)
+        if compat.OLD and task.node.target is torch.ops.aten.copy.default:
+            other = compat.copied
         views = [self._view(task.device, view) for view in task.views]
         call = None
         if task.kind is Kind.KERNEL:
@@ -122,8 +126,10 @@ class BoundPlan:
                 task.arguments,
                 lambda node: self._constant(node, device),
                 device,
-                in_place_form(task.node) if task.in_place else self._counterparts.get(task.node),
+                in_place_form(task.node) if task.in_place else other,
             )
+            if summed(task.node):
+                call = _without_room(call)
             if task.numbers:
                 first = [
                     (slot, bound_call(node, task.arguments, lambda n: self._constant(n, device), device))
@@ -323,6 +329,11 @@ def check_ops(lowered: LoweredStep, placement: Mapping[str, str]) -> None:
             what = f"has an op '{op}' that this step has not"
         cure = "apply it to the step whose graph was placed, or place this step's graph"
         raise EmplaceError("placement", what, cure)
+
+
+def _without_room(call: Call) -> Call:
+    """The call with a result that has memory of its own size."""
+    return lambda values: call(values).clone()
 
 
 def _described(tensor: Any) -> str:

@@ -143,6 +143,12 @@ def storage_address(tensor: torch.Tensor) -> tuple[str, int]:
     return (str(tensor.device), int(storage.data_ptr()) or id(tensor))
 
 
+def copied(tensor: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """``aten.copy``, whose result may be the source itself in torch 1.13."""
+    made = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+    return made.copy_(source, non_blocking=non_blocking)
+
+
 OLD = tuple(int(part) for part in itertools.islice(torch.__version__.split("."), 2)) < (2, 0)
 
 

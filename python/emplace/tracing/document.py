@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from emplace.tracing.functional import SILENT_VIEWS, FunctionalOp, kind_of
+from emplace.tracing.functional import SILENT_VIEWS, FunctionalOp, kind_of, summed
 from emplace.tracing.kernels import PATTERNS, counterpart, only_device
 from emplace.tracing.optimizers import WholeStep
 from emplace.tracing.step import StepInput
@@ -202,7 +202,7 @@ class DocumentMaker:
         self._add(
             node,
             f"{space}::{name}",
-            infos,
+            [*infos, *summed(node)],
             inputs=sources,
             attributes=attributes,
             flops=0 if view else None,

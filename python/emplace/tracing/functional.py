@@ -19,6 +19,14 @@ _UNSAID = {
 SILENT_VIEWS = frozenset(
     {"_reshape_alias", "_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk"}
 )
+_SUMMED = frozenset(
+    {
+        "aten::mse_loss",
+        "aten::smooth_l1_loss",
+        "aten::binary_cross_entropy",
+        "aten::soft_margin_loss",
+    }
+)
 _RENAMED = {"bernoulli_.float": "bernoulli.p", "transpose_.default": "transpose.int"}
 
 
@@ -95,6 +103,16 @@ def own_results(func: OpOverload, result: Any) -> list[Any]:
         for value, entry in zip(results, returns)
         if not (entry.alias_info is not None and entry.alias_info.is_write)
     ]
+
+
+def summed(node: Any) -> list[Any]:
+    """What a node makes of a tensor's size although its result is one number: PyTorch allocates the result of
+    some losses for all terms of its sum. In the graph this is an output that nothing reads.
+    """
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or str(schema.name) not in _SUMMED or node.meta["tensors"][0].shape:
+        return []
+    return list(node.args[0].meta["tensors"])
 
 
 @cache
