@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from emplace.applying.lowering import LoweredStep, target_name
+from emplace.applying.lowering import Kernel, LoweredStep, target_name
 
 #: Elementwise operators whose result replaces their first argument when an optimizer uses them.
 _ACCUMULATES = frozenset({"add", "sub", "mul", "div", "addcmul", "addcdiv", "lerp"})
@@ -112,8 +112,14 @@ _OWN_MEMORY = frozenset(
 )
 
 
+#: The same of updates, whose results become part of a new value.
+_UPDATES = _ACCUMULATES | {"sqrt", "rsqrt", "neg", "abs", "pow", "maximum", "reciprocal"}
+
+
 def accumulations(lowered: LoweredStep) -> set[Node]:
-    """Sums of gradients that may be added to their first term, as autograd does if nothing else reads it."""
+    """Kernels whose result may replace their first argument, which nothing else reads: sums of gradients, as
+    autograd makes them, and what an optimizer computes on the way to a new value.
+    """
     readers: dict[int, int] = {}
     for kernel in lowered.kernels:
         for value in kernel.reads:
@@ -122,7 +128,8 @@ def accumulations(lowered: LoweredStep) -> set[Node]:
     found = set()
     for kernel in lowered.kernels:
         node = kernel.node
-        if node.meta.get("phase") != "backward" or target_name(node) != "add" or in_place_form(node) is None:
+        sums = node.meta.get("phase") == "backward" and target_name(node) == "add"
+        if not (sums or kernel.update) or in_place_form(node) is None:
             continue
         first = node.args[0]
         term = lowered.value_of.get(first) if isinstance(first, Node) else None
@@ -133,11 +140,16 @@ def accumulations(lowered: LoweredStep) -> set[Node]:
         if (
             entry.base is None
             and maker is not None
-            and target_name(lowered.kernels[maker].node) in _OWN_MEMORY
+            and _has_own_memory(lowered.kernels[maker])
             and _layout(lowered, term) == _layout(lowered, lowered.value_of[node])
         ):
             found.add(node)
     return found
+
+
+def _has_own_memory(kernel: Kernel) -> bool:
+    name = target_name(kernel.node)
+    return name in _OWN_MEMORY or kernel.update and name in _UPDATES
 
 
 def _layout(lowered: LoweredStep, value: int) -> Any:
