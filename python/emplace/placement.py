@@ -251,13 +251,25 @@ class Placement:
         warn_of(finished, LossyExport)
         return stages_of(self.graph, finished.result)
 
-    def apply(self, devices: Mapping[str, Any] | None = None, *, threads: int | None = None) -> AppliedStep:
+    def apply(
+        self,
+        devices: Mapping[str, Any] | None = None,
+        *,
+        threads: int | None = None,
+        lean: bool = False,
+    ) -> AppliedStep:
         """The traced step as a callable that runs each op on its device; parameters are updated in place.
 
         ``devices`` names the PyTorch device of each device of the machine: ``{"gpu:0": "cuda:0", "gpu:1":
         "cpu"}``. Several may be "cpu": each is then a logical device with ``threads`` threads in its kernels
         (as many as PyTorch uses if not given). A memory plan is run as placed: what is recomputed has the
         same random numbers as before.
+
+        The step holds new values of state beside the old ones until all ops are done, so that a failure
+        changes nothing, and on CPUs a part of a tensor is copied with the gaps between its rows, for the bits
+        of plain PyTorch. A ``lean`` step takes the memory that the simulator counts, which a placement with
+        little to spare needs: it overwrites state as soon as nothing reads the old values, and leaves no
+        gaps. A failure then leaves half a step, and some kernels round otherwise.
         """
         if self.graph.step is None:
             raise EmplaceError(
@@ -269,7 +281,8 @@ class Placement:
         from emplace.applying import apply
 
         plan = self._planned_ops() if self.memory_plan is not None else ()
-        return apply(self.graph.step, self.ops_by_device(), dict(devices or {}), threads=threads, plan=plan)
+        ops, where = self.ops_by_device(), dict(devices or {})
+        return apply(self.graph.step, ops, where, threads=threads, plan=plan, lean=lean)
 
     def _planned_ops(self) -> list[Json]:
         """The ops of the graph of the memory plan."""

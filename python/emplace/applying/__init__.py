@@ -21,12 +21,15 @@ def apply(
     *,
     threads: int | None = None,
     plan: Sequence[Mapping[str, Any]] = (),
+    lean: bool = False,
 ) -> AppliedStep:
     """One training step as placed.
 
     ``placement`` gives the device of each op of the step's graph, ``devices`` the torch device that each of
     these names stands for on this machine. Several names may stand for "cpu": each is then a logical device
     with a thread of its own and ``threads`` threads inside ATen (as many as PyTorch uses if not given).
-    ``plan`` are the ops of the graph of a memory plan (``emplace export --to graph``).
+    ``plan`` are the ops of the graph of a memory plan (``emplace export --to graph``). ``lean``
+    takes the memory that the simulator counts: state is overwritten as soon as nothing reads its old value,
+    and copies have no gaps. A failure then leaves half a step, and some kernels round otherwise.
     """
-    return AppliedStep(step, placement, devices, threads=threads, plan=plan)
+    return AppliedStep(step, placement, devices, threads=threads, plan=plan, lean=lean)

@@ -41,45 +41,54 @@ def torch_device(name: str, wanted: Any) -> torch.device:
 
 
 def copy_as_it_lies(
-    tensor: torch.Tensor, device: torch.device, *, non_blocking: bool = False
+    tensor: torch.Tensor, device: torch.device, *, gaps: bool = True, non_blocking: bool = False
 ) -> torch.Tensor:
     """A copy with the strides and the alignment of the original, so that kernels give the same bits on both.
 
-    Only the tensor's own elements move; gaps between them are left as they are.
+    Only the tensor's own elements move; gaps between them are left as they are. Without ``gaps`` the elements
+    follow one another in the order of their addresses: each view of the original is one of the copy, too.
     """
     if not isinstance(tensor, torch.Tensor):
         return tensor  # A Python number.
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.numel() == 0:
         return tensor.to(device, copy=True)
-    sizes, strides = tensor.size(), tensor.stride()
+    sizes, strides = tensor.size(), list(tensor.stride())
     # Dimensions of stride 0 (expand) have one element.
     source = tensor
     for at, (size, stride) in enumerate(zip(sizes, strides)):
         if stride == 0 and size > 1:
             source = source.narrow(at, 0, 1)
-    span = 1
-    for size, stride in sorted(zip(source.size(), source.stride()), key=lambda d: d[1]):
+    span = elements = 1
+    for at in sorted(range(source.dim()), key=strides.__getitem__):
+        size, stride = source.size(at), strides[at]
         if size == 1:
             continue
         if stride < span:
             return tensor.to(device, copy=True)  # Elements overlap.
         span += (size - 1) * stride
+        if not gaps:
+            strides[at] = elements
+            elements *= size
     aligned = max(1, 64 // tensor.element_size())
-    offset = tensor.storage_offset() % aligned
-    memory = torch.empty(offset + span, dtype=tensor.dtype, device=device)
-    memory.as_strided(source.size(), source.stride(), offset).copy_(source, non_blocking=non_blocking)
+    offset = tensor.storage_offset() % aligned if gaps else 0
+    memory = torch.empty(offset + span if gaps else elements, dtype=tensor.dtype, device=device)
+    memory.as_strided(source.size(), strides, offset).copy_(source, non_blocking=non_blocking)
     return memory.as_strided(sizes, strides, offset)
 
 
 class CpuDevice:
-    """A logical CPU device: one thread that runs its tasks, with a number of threads inside ATen."""
+    """A logical CPU device: one thread that runs its tasks, with a number of threads inside ATen.
+
+    ``gaps``: a part of a tensor keeps its strides when it is copied, as plain PyTorch's kernels see it.
+    """
 
     kind = "cpu"
 
-    def __init__(self, name: str, threads: int) -> None:
+    def __init__(self, name: str, threads: int, *, gaps: bool = True) -> None:
         self.name = name
         self.device = torch.device("cpu")
         self.threads = threads
+        self.gaps = gaps
 
     def enter(self) -> None:
         """Called once by the thread that runs the device's tasks."""
@@ -92,8 +101,8 @@ class CpuDevice:
     def copy(self, tensor: torch.Tensor, task: Task, source: Device) -> torch.Tensor:
         """The tensor's copy on this device."""
         if isinstance(source, CudaDevice):
-            return source.fetch(tensor, task.after)
-        return copy_as_it_lies(tensor, self.device)
+            return source.fetch(tensor, task)
+        return copy_as_it_lies(tensor, self.device, gaps=self.gaps or task.strided)
 
     def before(self, task: Task, devices: list[Device]) -> None:
         """Orders a task after those that it waits for."""
@@ -116,6 +125,8 @@ class CudaDevice:
     """
 
     kind = "cuda"
+    #: Its kernels have bits of their own: gaps would be lost memory.
+    gaps = False
 
     def __init__(self, name: str, device: torch.device) -> None:
         self.name = name
@@ -154,20 +165,20 @@ class CudaDevice:
             if isinstance(source, CudaDevice):
                 source.order(self.copies, task.after)
             self._start(task, self.copies)
-            made = copy_as_it_lies(tensor, self.device, non_blocking=True)
+            made = copy_as_it_lies(tensor, self.device, gaps=task.strided, non_blocking=True)
             if isinstance(source, CudaDevice):
                 tensor.record_stream(self.copies)
             made.record_stream(self.compute)
             self._end(task, self.copies)
         return made
 
-    def fetch(self, tensor: torch.Tensor, after: list[int]) -> torch.Tensor:
+    def fetch(self, tensor: torch.Tensor, task: Task) -> torch.Tensor:
         """A copy in the CPU's memory. Waits for it: the thread of a CPU device calls this."""
         if not isinstance(tensor, torch.Tensor) or tensor.device.type == "cpu":
-            return copy_as_it_lies(tensor, torch.device("cpu"))
+            return copy_as_it_lies(tensor, torch.device("cpu"), gaps=task.strided)
         with torch.cuda.stream(self.fetches):
-            self.order(self.fetches, after)
-            made = copy_as_it_lies(tensor, torch.device("cpu"), non_blocking=False)
+            self.order(self.fetches, task.after)
+            made = copy_as_it_lies(tensor, torch.device("cpu"), gaps=task.strided)
             tensor.record_stream(self.fetches)
         self.fetches.synchronize()
         return made

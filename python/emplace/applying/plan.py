@@ -13,11 +13,14 @@ from collections.abc import Mapping, Sequence
 from torch.fx import Node
 
 from emplace.applying.in_place import InPlace
-from emplace.applying.lowering import Kernel, LoweredStep, unread_bytes
+from emplace.applying.lowering import Kernel, LoweredStep, target_name, unread_bytes
 from emplace.applying.planning import PlannedStep
 from emplace.applying.tasks import Held, Kind, Slot, Task, ViewCall, Write
 from emplace.errors import EmplaceError
 from emplace.tracing.functional import summed
+
+#: Views whose arguments are strides.
+_NAMES_STRIDES = frozenset({"as_strided", "_reshape_alias"})
 
 
 class StepPlan:
@@ -180,6 +183,7 @@ class StepPlan:
         self._build_kernels(home_of)
         self._build_outputs()
         for task in self.tasks:
+            task.strided = any(target_name(view.node) in _NAMES_STRIDES for view in task.views)
             for slot in task.reads:
                 self.uses[slot] += 1
                 if self._devices_of[slot] != task.device:

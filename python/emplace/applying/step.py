@@ -23,7 +23,7 @@ from emplace.applying.running import BoundTask, Pool, Step, Times
 from emplace.applying.tasks import Kind, ViewCall
 from emplace.errors import EmplaceError
 from emplace.tracing import compat
-from emplace.tracing.functional import summed
+from emplace.tracing.functional import DenseOp, FunctionalOp, summed
 
 if TYPE_CHECKING:
     from emplace.tracing.step import TracedStep
@@ -115,8 +115,12 @@ class BoundPlan:
     def _bind(self, number: int) -> BoundTask:
         task = self.plan.tasks[number]
         device = self.devices[task.device].device
+        target: Any = task.node.target
         other: Any = self._counterparts.get(task.node)
-        if compat.OLD and task.node.target is torch.ops.aten.copy.default:
+        dense = not (self.devices[task.device].gaps or task.strided)
+        if other is None and dense and type(target) is FunctionalOp:
+            other = DenseOp(target)
+        elif compat.OLD and target is torch.ops.aten.copy.default:
             other = compat.copied
         views = [self._view(task.device, view) for view in task.views]
         call = None
@@ -209,10 +213,12 @@ class OpFailed(EmplaceError):
 class AppliedStep:
     """One training step as placed: ``loss = step(batch)``.
 
-    Parameters, buffers and the optimizer's state are written in place when all ops are done, so a step that
-    fails changes nothing. ``moved_bytes`` are the bytes that a step moves between devices, exactly those that
-    the simulator counts; ``returned_bytes`` are new values that are made elsewhere than the state that they
-    become (none where the placement keeps updates with their parameters, as ``place`` does).
+    Parameters, buffers and the optimizer's state are written when all ops are done, so a step that fails
+    changes nothing; a ``lean`` one overwrites each as soon as nothing reads its old value, and leaves no gaps
+    between elements, for the memory that the simulator counts. ``moved_bytes`` are the bytes that a step
+    moves between devices, exactly those that the simulator counts; ``returned_bytes`` are new values that are
+    made elsewhere than the state that they become (none where the placement keeps updates with their
+    parameters, as ``place`` does).
 
     As a context manager, or with ``detach``, it gives back the user's tensors to the devices where they were.
     """
@@ -225,6 +231,7 @@ class AppliedStep:
         *,
         threads: int | None = None,
         plan: Sequence[Mapping[str, Any]] = (),
+        lean: bool = False,
     ) -> None:
         where = {name: torch_device(name, wanted) for name, wanted in devices.items()}
         if not where:
@@ -236,10 +243,13 @@ class AppliedStep:
         if plan:
             planned, placement = planned_step(step, plan), planned_placement(placement, plan)
         lowered = LoweredStep(planned.step)
-        tasks = StepPlan(lowered, placement, list(where), planned=planned)
+        tasks = StepPlan(lowered, placement, list(where), planned=planned, early=lean)
+        if lean and any(write.shares for write in tasks.writes):
+            # A new value is the old one of another state, which must not be overwritten before it is read.
+            tasks = StepPlan(lowered, placement, list(where), planned=planned)
         count = threads or torch.get_num_threads()
         made: list[Device] = [
-            CpuDevice(name, count) if device.type == "cpu" else CudaDevice(name, device)
+            CpuDevice(name, count, gaps=not lean) if device.type == "cpu" else CudaDevice(name, device)
             for name, device in where.items()
         ]
         self._step = step
@@ -270,7 +280,7 @@ class AppliedStep:
             state: dict[tuple[str, str], int] = {(i.kind, i.name): n for n, i in enumerate(step.inputs)}
             fresh = {
                 write.input: (values[write.slot].clone() if write.shares else values[write.slot])
-                for write in plan.writes
+                for write in ([] if plan.early else plan.writes)
             }
             for number, output in enumerate(step.outputs):
                 if output.kind not in ("loss", "result"):

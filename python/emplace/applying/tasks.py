@@ -58,6 +58,8 @@ class Task:
     #: Copy of a new value to the device of its parameter: the simulator knows no such copy.
     returns: bool = False
     random: bool = False
+    #: A view of its result names strides: they must be those of the trace.
+    strided: bool = False
     #: Kernel: writes its result over its first argument: the state that it updates, or a gradient that it
     #: adds to.
     in_place: bool = False

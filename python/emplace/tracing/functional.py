@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -53,7 +54,7 @@ class FunctionalOp:
         for name in self.written:
             position = self.positions[name]
             old = arguments[position] if position < len(arguments) else named.get(name)
-            copy = _clone(old)
+            copy = self._clone(old)
             if position < len(arguments):
                 arguments[position] = copy
             elif old is not None:
@@ -63,8 +64,21 @@ class FunctionalOp:
         new.extend(own_results(self.func, result))
         return new[0] if len(new) == 1 else tuple(new)
 
+    def _clone(self, value: Any) -> Any:
+        return _clone(value, strided_copy)
+
     def __repr__(self) -> str:
         return self.__name__
+
+
+class DenseOp(FunctionalOp):
+    """The same on copies without gaps. Kernels may round otherwise then."""
+
+    def __init__(self, op: FunctionalOp) -> None:
+        super().__init__(op.func, op.written)
+
+    def _clone(self, value: Any) -> Any:
+        return _clone(value, torch.clone)
 
 
 class SavingOp(FunctionalOp):
@@ -86,11 +100,11 @@ def strided_copy(tensor: torch.Tensor) -> torch.Tensor:
         return copy.copy_(tensor)
 
 
-def _clone(value: Any) -> Any:
+def _clone(value: Any, copy: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
-        return strided_copy(value)
+        return copy(value)
     if isinstance(value, (list, tuple)):
-        return [_clone(each) for each in value]
+        return [_clone(each, copy) for each in value]
     return value
 
 

@@ -144,6 +144,8 @@ class TracedStep:
                     f"is {old.dtype} {tuple(old.shape)}, its new value is {value.dtype} {tuple(value.shape)}",
                     "pass the outputs of this step's module",
                 )
+        # What was computed in place, or is as before, is where it belongs.
+        writes = [write for old, write in zip(olds, writes) if not _is(write[1], old)]
         # A new value may be the old one of another tensor: it is copied before that is overwritten.
         held = {compat.storage_address(old) for old in olds}
         writes = [
@@ -154,6 +156,16 @@ class TracedStep:
         for slot, value in writes:
             slot.write(value)
         return self.result_spec.unflatten(returned)
+
+
+def _is(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one shape are the same elements of one storage."""
+    return (
+        compat.storage_address(one) == compat.storage_address(other)
+        and one.layout == torch.strided == other.layout
+        and int(one.storage_offset()) == int(other.storage_offset())
+        and one.stride() == other.stride()
+    )
 
 
 def fixed_hyperparameters(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
