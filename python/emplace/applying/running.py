@@ -207,7 +207,8 @@ def _run(step: Step, here: int, device: Device, tasks: list[int]) -> None:
             if on_gpu:
                 device.before(task, step.devices)
             start[number] = clock()
-            _do(step, entry, device)
+            compute(step, entry, device)
+            give_back(step, entry)
             end[number] = clock()
             if on_gpu:
                 device.after(task)
@@ -222,8 +223,8 @@ def _run(step: Step, here: int, device: Device, tasks: list[int]) -> None:
         step.stop(number, error)
 
 
-def _do(step: Step, entry: BoundTask, device: Device) -> None:
-    """Runs one task, and gives back what it was the last to read."""
+def compute(step: Step, entry: BoundTask, device: Device) -> None:
+    """Runs one task, and makes the views of its results."""
     values = step.values
     if entry.call is not None:
         result = entry.call(values)
@@ -243,6 +244,11 @@ def _do(step: Step, entry: BoundTask, device: Device) -> None:
         for at, slot in outputs:
             values[slot] = made if at is None else made[at]
         del made
+
+
+def give_back(step: Step, entry: BoundTask) -> None:
+    """Frees what a task was the last to read."""
+    values = step.values
     for slot in entry.drops:
         values[slot] = None
     left = step.left

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 import emplace as em
-from emplace.applying.lowering import LoweredStep
+
+sys.path.insert(0, str(Path(__file__).parent))
+from drawn_plans import drawn_plan  # noqa: E402
 
 NAMES = ["gpu:0", "gpu:1"]
 
@@ -64,42 +67,14 @@ def after_plain_steps() -> list[torch.Tensor]:
     return [*model.parameters(), *model.buffers()]
 
 
-def choices(graph: em.Graph) -> tuple[list[str], list[str]]:
-    """The ops of the forward pass that run, and those of them whose first output the backward pass reads."""
-    low = LoweredStep(graph.step)  # type: ignore[arg-type]
-    forward = {k.node for k in low.kernels if k.node.meta.get("phase") == "forward"}
-    late = set()
-    for kernel in low.kernels:
-        if kernel.node in forward:
-            continue
-        for value in kernel.reads:
-            whole = low.values[low.buffers[low.buffers[low.values[value].buffer].whole].value]
-            owner = low.buffers[whole.buffer].owner
-            if owner in forward and whole.output in (None, 0):
-                late.add(owner)
-    return [low.op_of(n) for n in forward], [low.op_of(n) for n in late]
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_three_steps_have_the_bits_of_plain_pytorch(seed: int, tmp_path: Path) -> None:
     model, optimizer, batch = made()
     graph = em.trace(model, batch, loss=loss_of, optimizer=optimizer)
     method = "random" if seed % 2 else "single-gpu"
     placement = em.place(graph, "h100 x 2", method=method, seed=seed, progress=False)
-    runs, waits = choices(graph)
-    draw = random.Random(seed)
-    document = json.loads(json.dumps(placement.document)) | {"version": 2}
-    recompute = sorted(name for name in runs if draw.random() < 0.5)
-    document["recompute"] = recompute
-    document["move"] = [
-        {"tensor": name, "to": draw.choice(NAMES)}
-        for name in sorted(set(waits) - set(recompute))
-        if draw.random() < 0.5
-    ]
-    assert document["recompute"] and document["move"]
-    (tmp_path / "plan.json").write_text(json.dumps(document))
-    planned = em.open_placement(tmp_path / "plan.json", graph, "h100 x 2")
-    assert planned.memory_plan == {"recompute": recompute, "move": document["move"]}
+    planned = drawn_plan(graph, placement, "h100 x 2", random.Random(seed), tmp_path)
+    assert planned.memory_plan and planned.memory_plan["recompute"] and planned.memory_plan["move"]
     with planned.apply(devices=dict.fromkeys(NAMES, "cpu"), threads=1) as step:
         torch.manual_seed(2)
         for _ in range(3):
