@@ -24,8 +24,8 @@ class SimulatedOrder:
     Devices do not really run at one time here, but memory is as if they did: a task takes its memory when the
     simulated one starts, and gives back what it has read when that one ends. A task whose simulated start is
     too early for the runner, which has some more rules (random numbers are drawn in the order of the trace,
-    nothing is overwritten that is still read), starts as soon as it may; ``late`` counts them. What the
-    simulator does not know (a new value that is copied to its parameter) takes no time.
+    nothing is overwritten that is still read), starts as soon as it may. What the simulator does not know
+    (a new value that is copied to its parameter) takes no time.
     """
 
     def __init__(
@@ -33,11 +33,9 @@ class SimulatedOrder:
     ) -> None:
         self._plan, self._devices, self._count = plan, devices, count
         self._times = _times(plan, schedule)
-        self.late: list[Task] = []
 
     def run(self, step: Step, tasks: list[list[int]]) -> None:
         """Runs a step."""
-        self.late = []
         modes = [self._count.mode(number) for number in range(len(self._devices))]
         #: (nanosecond, 1 for a start and 0 for an end, task)
         events = [(start, 1, number) for number, (start, _) in self._times.items()]
@@ -51,8 +49,6 @@ class SimulatedOrder:
             begin, end = self._times.get(number, (now, now))
             if starts and step.waits[number]:
                 waiting.add(number)
-                if now > begin or begin:
-                    self.late.append(task)
             elif starts:
                 with modes[task.device], torch.no_grad():
                     compute(step, entry, self._devices[task.device])
