@@ -19,6 +19,7 @@ from torch.fx import Graph, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from emplace.tracing import compat, scalars
+from emplace.tracing.calls import Call, ignored
 from emplace.tracing.functional import (
     OpKind,
     in_place_on_copies,
@@ -66,6 +67,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._constant_fakes: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._counts: dict[str, int] = {}
         self._last_placeholder: Node | None = None
+        #: Nodes that the call made that runs now, and the first nodes of what it writes to.
+        self._made: list[str] = []
+        self._written: list[str] = []
 
     # -- nodes ----------------------------------------------------------------------------------------------
 
@@ -82,6 +86,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         node = self.graph.create_node(
             "call_function", target, tuple(args), dict(kwargs), self.name(base.strip("_"))
         )
+        self._made.append(node.name)
         owner = self._owner(args)
         node.meta.update(scope=self.scopes.now(), phase=self.scopes.phase, tensors=tensors)
         if owner is not None:
@@ -164,7 +169,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     # -- dispatch -------------------------------------------------------------------------------------------
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        self._made, self._written = [], []
+        result = self._dispatch(func, args, kwargs or {})
+        if self.scopes.phase == "forward" and isinstance(func, OpOverload) and not ignored(func):
+            kind = kind_of(func)
+            facts = kind.random, kind.view or kind.inplace_view
+            self.scopes.log.calls.append(Call(str(func), tuple(self._made), tuple(self._written), *facts))
+        return result
+
+    def _dispatch(self, func: Any, args: Any, kwargs: Any) -> Any:
         if not isinstance(func, OpOverload) or func.namespace in ("prim", "profiler"):
             return func(*args, **kwargs)
         name = func._schema.name
@@ -266,7 +279,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             target = args[positions[name]] if positions[name] < len(args) else kwargs.get(name)
             written.extend(target if isinstance(target, (list, tuple)) else [target])
         for target in written:
-            if target is not None and value_of(target).cell.constant:
+            if target is None:
+                continue
+            self._written.append(value_of(target).cell.history[0].name)
+            if value_of(target).cell.constant:
                 raise refuse(
                     "writes to a tensor that is neither a parameter nor a buffer of the model",
                     "register it with register_buffer, so that the step can hand back its new value",

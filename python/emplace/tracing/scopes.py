@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from emplace.tracing.calls import CallLog
+
 LOSS = "loss"
 OPTIMIZER = "optimizer"
 _KEY = "emplace_scope"
@@ -29,6 +31,7 @@ class Scopes:
         self.phase = "forward"
         self.stack: list[str] = []
         self.differentiated: str | None = None
+        self.log = CallLog()
 
     def now(self) -> str:
         """The scope of an op that is issued now (updates have their parameter's instead)."""
@@ -45,7 +48,7 @@ class Scopes:
         root = type(model).__name__
         try:
             for name, module in model.named_modules():
-                enter, leave = self._hooks(path_of(name, root))
+                enter, leave = self._hooks(name, path_of(name, root))
                 handles.append(module.register_forward_pre_hook(enter))
                 handles.append(module.register_forward_hook(leave))
             yield
@@ -53,14 +56,18 @@ class Scopes:
             for handle in handles:
                 handle.remove()
 
-    def _hooks(self, path: str) -> tuple[Callable[..., None], Callable[..., None]]:
+    def _hooks(self, name: str, path: str) -> tuple[Callable[..., None], Callable[..., None]]:
         def enter(*_: Any) -> None:
             self.stack.append(path)
+            if self.phase == "forward":
+                self.log.enter(name)
 
         def leave(*_: Any) -> None:
             # A module that was left by an exception (checkpointing stops early by one) is still on the stack.
             while self.stack and self.stack.pop() != path:
                 pass
+            if self.phase == "forward":
+                self.log.leave(name)
 
         return enter, leave
 

@@ -9,6 +9,7 @@ import torch
 
 from emplace.errors import EmplaceError
 from emplace.tracing import compat
+from emplace.tracing.calls import CallLog
 
 if TYPE_CHECKING:
     from emplace.tracing.batches import TreeBatch, TreeResult
@@ -91,6 +92,8 @@ class TracedStep:
     """Parameter -> node of its gradient (the last one, after accumulation), for those that have one."""
     slots: dict[str, Slot] = field(default_factory=dict)
     """Name of a placeholder's op -> where its tensor is kept, for all kinds but ``input``."""
+    log: CallLog = field(default_factory=CallLog)
+    """The calls of the forward pass and the modules that issued them."""
     fixed: dict[str, Any] = field(default_factory=dict)
     """Hyperparameters of the optimizer that are constants of the graph, by ``group.0/beta`` and so on."""
 

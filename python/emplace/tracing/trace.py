@@ -131,6 +131,7 @@ class _Tracer:
                             fake = torch.nn.Parameter(fake, requires_grad=tensor.requires_grad)
                         self._copy_hooks(name, tensor, fake)
                         self.parameters[name] = fake
+                        self.scopes.log.trainable |= {name} if tensor.requires_grad else set()
                     arguments.fakes[id(tensor)], arguments.names[id(tensor)] = fake, name
                     self.recorder.state_tensors[id(tensor)] = tensor
                     entry = StepInput(kind, name, None, name)  # type: ignore[arg-type]
@@ -222,6 +223,7 @@ class _Tracer:
                 compat.backward(loss)
                 self.scopes.stack.clear()
                 self.scopes.differentiated = None
+                self.scopes.log.starts.append(len(self.scopes.log.calls))
                 loss = loss.detach()
                 self.scopes.phase = "forward"
                 total = loss if total is None else total + loss
@@ -314,6 +316,7 @@ class _Tracer:
             result_spec=self.result_spec.forget(),
             gradients=self.gradients,
             slots=self.arguments.slots,
+            log=self.scopes.log,
             fixed=fixed_hyperparameters(self.optimizer) if self.optimizer is not None else {},
         )
         meta: dict[str, Any] = {
@@ -351,4 +354,3 @@ class _Tracer:
         if parameter is not None:
             path = parameter.rpartition(".")[0]
             node.meta["scope"] = path_of(path, type(self.model).__name__)
-
