@@ -11,7 +11,7 @@ Bad input raises EmplaceError: one line with where, what and cure. docs/guide/py
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from emplace.errors import EmplaceError, LossyExport, NoPlacement, UnknownName, need
@@ -28,6 +28,8 @@ from emplace.version import __version__ as __version__
 if TYPE_CHECKING:
     import torch
 
+    from emplace.checkpoints import Checkpointing
+
 __all__ = [
     "Comparison",
     "Costs",
@@ -43,6 +45,8 @@ __all__ = [
     "Placement",
     "Run",
     "UnknownName",
+    "checkpoint_blocks",
+    "checkpointing",
     "compare",
     "evaluate",
     "machine",
@@ -74,6 +78,38 @@ def trace(
 
     graph: Graph = traced(model, batch, loss=loss, optimizer=optimizer, **options)
     return graph
+
+
+def checkpointing(
+    placement: Placement,
+    modules: str | Sequence[str] | None = None,
+    *,
+    selective: bool = True,
+    reserve: str | None = None,
+) -> Checkpointing:
+    """The memory plan of a placement for PyTorch's own training loop: checkpoints of modules, in which the
+    ops of the plan run again (or, not ``selective``, all ops), and saved tensors that wait on other devices.
+
+    ``modules`` is a pattern ("layers.*") or a list of them; without it those are chosen whose step is the
+    fastest that fits. ``reserve`` is the memory kept free per device, if less than for the placement: what
+    differs from the plan may take a little more. It is a warning of the class :class:`LossyExport`.
+    """
+    need("em.checkpointing", torch="torch")
+    from emplace.checkpoints import checkpointing as made
+    from emplace.checkpoints import warn_of_losses
+
+    return warn_of_losses(made(placement, modules, selective, reserve))
+
+
+def checkpoint_blocks(placement: Placement, pattern: str | None = None) -> Checkpointing:
+    """What gradient checkpointing of every block takes on the devices of a placement, to compare with a plan.
+
+    ``pattern`` names the blocks, as in ``"model.layers.*"``; without it they are the modules with numbers.
+    """
+    need("em.checkpoint_blocks", torch="torch")
+    from emplace.checkpoints import checkpoint_blocks as made
+
+    return made(placement, pattern)
 
 
 def verify(graph: Graph, placement: Placement, batch: Any = None, **options: Any) -> Any:
