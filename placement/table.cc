@@ -72,6 +72,9 @@ std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s
   std::vector<Cells> table{{"", "method", value, "above bound"}};
   for (const std::string& name : device_names) table[0].push_back("peak " + printable(name, 20));
   for (const char* head : {"moved", "evaluations", "time"}) table[0].push_back(head);
+  const bool planned =
+      std::ranges::any_of(rows, [](const TableRow& row) { return row.recomputed + row.moved_tensors > 0; });
+  if (planned) table[0].insert(table[0].end() - 3, {"recomputed ops", "moved tensors"});
   const bool noisy = std::any_of(rows.begin(), rows.end(), [](const TableRow& row) { return row.p95_s > 0; });
   if (noisy) table[0].insert(table[0].begin() + 3, "95 % under noise");
   if (measured) table[0].insert(table[0].begin() + 3, "which is");
@@ -95,6 +98,10 @@ std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s
                          : "");
       if (measured) cells.insert(cells.begin() + 3, std::string{label_name(m.label)});
       for (const std::int64_t peak : m.peak_bytes) cells.push_back(format_bytes(peak));
+      if (planned) {
+        cells.push_back(std::to_string(row.recomputed));
+        cells.push_back(std::to_string(row.moved_tensors));
+      }
       cells.push_back(format_bytes(m.bytes_moved));
       cells.push_back(std::to_string(row.evaluations));
       cells.push_back(format_seconds(row.wall_s));

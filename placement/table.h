@@ -24,6 +24,9 @@ struct TableRow {
   bool transforms_graph = false;
   /// 95th percentile of its step time under noise [s]; 0: not simulated. A column shows it if a row has it.
   double p95_s = 0;
+  /// Ops that run again and tensors that wait elsewhere (graph/memory_plan.h). Columns show them if a row has
+  /// any.
+  std::size_t recomputed = 0, moved_tensors = 0;
   Placement placement;             ///< Empty if the method has none of the graph's own ops.
   std::optional<StepCosts> costs;  ///< The costs of a simulated step.
   /// The error of its difference to the fastest row, as a share of the step time; 0: they share all costs.

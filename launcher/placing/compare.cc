@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "graph/memory_plan.h"
 #include "launcher/inputs/costs_json.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
@@ -20,8 +21,10 @@
 #include "launcher/placing/results.h"
 #include "launcher/terminal/progress_view.h"
 #include "launcher/terminal/setting_options.h"
+#include "placement/allowed.h"
 #include "placement/machine/cost_model.h"
 #include "placement/table.h"
+#include "solver/memory/planned_methods.h"
 #include "solver/methods.h"
 #include "solver/portfolio/portfolio.h"
 #include "solver/solve.h"
@@ -49,6 +52,11 @@ class Compare final : public Command {
                    "Placements that each search measures at most; 0: the default of the method");
     options.option("--executor", executor_,
                    "Model that evaluates placements: sim, or placeto (Placeto's simulator, without memory)");
+    options.option(
+        "--allow", allow_,
+        "What may be decided besides the devices, as place --allow: recompute, offload. Placements "
+        "that do not fit get decisions, auto searches for both, and block-checkpoints (every block "
+        "runs again) is a row of its own (default: none)");
     jitter_.declare(options,
                     "Also simulate steps of each placement with this noise on op times, copy times and ties, "
                     "e.g. 5%, or ties: a column with the 95th percentile (default: none)");
@@ -69,7 +77,7 @@ class Compare final : public Command {
   const Extensions extensions_;
   InputOptions inputs_;
   JitterOptions jitter_;
-  std::string budget_, executor_ = "sim";
+  std::string budget_, allow_, executor_ = "sim";
   std::vector<std::string> methods_;
   std::uint64_t evaluations_ = 0;
 };
@@ -102,13 +110,17 @@ class ComparedMethods {
   /// `judge`: filled in before the first method runs. All of them outlive it. The budget of the request is
   /// that of each method.
   ComparedMethods(const LearnedMethods& learned, const Request& request, const Judge& judge,
-                  const Clock& clock, StopSignal& stop)
+                  const Allowed& allowed, const Clock& clock, StopSignal& stop)
       : learned_{learned},
         request_{request},
+        judge_{judge},
+        allowed_{allowed},
         stop_{stop},
         portfolio_{learned.portfolio_methods(), learned.moves(), judge, clock, request.budget.seconds},
         ordered_{learned.portfolio_methods(), learned.moves(), judge, clock,
-                 request.budget.seconds,      /*ordered=*/true} {}
+                 request.budget.seconds,      /*ordered=*/true},
+        planned_{learned.portfolio_methods(), learned.moves(), judge, allowed, clock, request.budget.seconds},
+        blocks_{heuristics(), judge} {}
 
   /// Errors: kInvalid for an unknown name, or an objective or a model that a method does not have.
   Result<Unit> add(const std::string& name) {
@@ -116,19 +128,20 @@ class ComparedMethods {
     const bool step_time = request_.judge.objective == Objective::kStepTime;
     if ((method->transforms_graph() || method == &ordered_) && !step_time)
       return invalid("method '" + name + "'", "supports only --objective step-time", "remove --objective");
-    methods_.push_back(method);
+    methods_.push_back(with_decisions(method));
     return Unit{};
   }
   /// Adds all heuristics, and with a budget also what uses one.
   void add_all(bool budget) {
     const auto add = [&](std::span<const Method* const> some) {
-      methods_.insert(methods_.end(), some.begin(), some.end());
+      for (const Method* method : some) methods_.push_back(with_decisions(method));
     };
     add(all_methods());
     if (request_.judge.objective == Objective::kStepTime) add(transforming_methods());
+    if (allowed_.recompute) methods_.push_back(&blocks_);
     if (!budget) return;
     add(search_methods());
-    methods_.push_back(&portfolio_);
+    methods_.push_back(with_decisions(&portfolio_));
   }
   std::span<const Method* const> all() const { return methods_; }
   bool searches_order() const {
@@ -136,8 +149,19 @@ class ComparedMethods {
   }
 
  private:
+  static std::vector<const Method*> heuristics() {
+    const auto all = all_methods();
+    return {all.begin(), all.end()};
+  }
+  /// The method, with decisions about memory if they are allowed.
+  const Method* with_decisions(const Method* method) {
+    if (!allowed_.memory() || method == &blocks_) return method;
+    if (method == &portfolio_) return &planned_;
+    return owned_.emplace_back(std::make_unique<WithDecisions>(*method, judge_, allowed_)).get();
+  }
   Result<const Method*> find(const std::string& name) {
     if (name == portfolio_.name()) return &portfolio_;
+    if (name == blocks_.name() && allowed_.recompute) return &blocks_;
     if (name == ordered_.name()) return &ordered_;
     if (name == "pretrained") {
       EMPLACE_TRY_ASSIGN(auto pretrained, learned_.pretrained("", 0));
@@ -151,8 +175,12 @@ class ComparedMethods {
 
   const LearnedMethods& learned_;
   const Request request_;
+  const Judge& judge_;
+  const Allowed allowed_;
   StopSignal& stop_;
   const Portfolio portfolio_, ordered_;
+  const PlannedPortfolio planned_;
+  const BlockCheckpoints blocks_;
   std::vector<std::unique_ptr<Method>> owned_;
   std::vector<const Method*> methods_;
 };
@@ -204,7 +232,10 @@ Result<TableRow> run_method(const Method& method, const Problem& problem, Execut
   row.evaluations = found->evaluations;
   row.transforms_graph = method.transforms_graph();
   row.placement = std::move(found->placement);
-  if (noise != nullptr && row.measurement.valid && !row.placement.empty() && method.name() != "auto+order") {
+  row.recomputed = found->plan.recompute.size();
+  row.moved_tensors = found->plan.moved.size();
+  const bool original = found->plan.empty() && method.name() != "auto+order";
+  if (noise != nullptr && row.measurement.valid && !row.placement.empty() && original) {
     EMPLACE_TRY_ASSIGN(const auto steps, noise->measure_draws(row.placement, draws));
     row.p95_s = steps.quantile(0.95);
   }
@@ -224,6 +255,8 @@ Json Compare::as_json(const Inputs& inputs, double bound_s, const std::vector<Ta
     if (row.transforms_graph) method["transforms_graph"] = true;
     if (valid) method["objective_value"] = inputs.in_file_unit(row.measurement.step_time_s);
     if (row.p95_s > 0) method["p95_s"] = row.p95_s;
+    if (row.recomputed + row.moved_tensors > 0)
+      method["memory_plan"] = Json{{"recomputed_ops", row.recomputed}, {"moved_tensors", row.moved_tensors}};
     if (row.costs) {
       method["costs"] = costs_json(*row.costs);
       method["difference_error"] = row.difference_error;
@@ -272,8 +305,12 @@ Result<ExitStatus> Compare::run(Console& console) {
   const SystemClock clock;
   StopSignal stop;
   Judge judge;
+  EMPLACE_TRY_ASSIGN(const Allowed allowed, parse_allowed(allow_));
+  if (allowed.order)
+    return invalid("--allow " + printable(allow_, 40), "has no order here",
+                   "use recompute and offload, and the method auto+order");
   const auto learned = extensions_.learning(inputs_, !console.shows_progress());
-  ComparedMethods methods{*learned, request, judge, clock, stop};
+  ComparedMethods methods{*learned, request, judge, allowed, clock, stop};
   for (const std::string& name : methods_) EMPLACE_TRY(methods.add(name));
   if (methods_.empty()) methods.add_all(!budget_.empty());
   if (request.judge.placeto && methods.searches_order())
@@ -281,10 +318,16 @@ Result<ExitStatus> Compare::run(Console& console) {
                    "Placeto's simulator has an order of its own");
   EMPLACE_TRY_ASSIGN(const auto inputs,
                      open_problem(inputs_, request.judge.placeto, request.noise ? "--jitter" : "", console));
-  EMPLACE_TRY(check_memory(inputs_, inputs));
+  if (allowed.memory()) {
+    if (!has_steps(inputs.judge))
+      return invalid("--allow " + printable(allow_, 40), "needs steps in program order",
+                     "use --objective step-time, --dispatch program and no --executor placeto");
+    EMPLACE_TRY(check_plannable(inputs.graph));
+  }
+  EMPLACE_TRY(check_memory(inputs_, inputs, allowed.recompute));
   judge = inputs.judge;
   const auto model = make_model(inputs.graph, inputs.devices, judge);
-  const double bound_s = bound_of(judge, inputs.graph, inputs.devices, inputs.constraints).seconds;
+  const double bound_s = bound_of(judge, inputs.graph, inputs.devices, inputs.constraints, allowed).seconds;
   EMPLACE_TRY_ASSIGN(auto rows, run_methods(methods.all(), *learned, request, inputs, *model, bound_s, clock,
                                             stop, console));
   add_costs(rows, inputs);

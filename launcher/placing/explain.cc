@@ -14,6 +14,7 @@
 #include "launcher/placing/dear_ops.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
+#include "launcher/placing/memory_over_time.h"
 #include "launcher/placing/results.h"
 #include "launcher/terminal/json_text.h"
 #include "placement/op_pattern.h"
@@ -35,6 +36,7 @@ struct Subject {
   const Explanation& explanation;
   /// The placement in issue order, if its file lists another one; else null.
   const Measurement* in_issue_order = nullptr;
+  const MemoryOverTime& memory;
   StepCosts costs;
   bool by_op = false;
   std::size_t shown = 0;
@@ -150,7 +152,7 @@ std::string subject_text(const Subject& subject) {
   if (subject.in_issue_order != nullptr) text += "\n" + order_text(subject);
   text += "\ncritical chain: " + format_seconds(chain.ops_s) + " of ops and " +
           format_seconds(chain.transfers_s) + " of transfers; " + format_seconds(chain.behind_engine_s) +
-          " of these waited for a busy device, not for their inputs\n\n";
+          " of these waited for a busy device, not for their inputs\n" + subject.memory.as_text() + "\n";
   for (const std::string& line : aligned(rows, true)) text += line + "\n";
   if (explanation.parts.size() > subject.shown)
     text += fmt::format("and {} more (--top)\n", explanation.parts.size() - subject.shown);
@@ -215,6 +217,9 @@ Json subject_json(const Subject& subject) {
   if (!explanation.measured.valid) json["reason"] = misfit(explanation.measured, subject.setting.devices);
   json["order"] = subject.in_issue_order != nullptr ? "placement file" : "issue";
   json["peak_memory_bytes"] = explanation.measured.peak_bytes;
+  json["memory"] = subject.memory.devices_json();
+  if (Json without = subject.memory.without_plan_json(); !without.is_null())
+    json["without_plan"] = std::move(without);
   if (subject.in_issue_order != nullptr)
     json["in_issue_order"] = Json{{"step_time_s", subject.in_issue_order->step_time_s},
                                   {"valid", subject.in_issue_order->valid},
@@ -302,10 +307,16 @@ Result<ExitStatus> Explain::run(Console& console) {
   EMPLACE_TRY_ASSIGN(const auto explanation,
                      explain_placement(inputs.graph, inputs.devices, inputs.constraints, placement,
                                        std::move(to_explain), top_, inputs.judge.simulator));
+  Measurement measured;
+  Schedule step;
+  EMPLACE_TRY(
+      Simulator(inputs.graph, inputs.devices, inputs.judge.simulator).trace(placement, measured, step));
+  const MemoryOverTime memory{inputs.devices, measured, step, opened.without_plan};
   const std::size_t shown = std::min<std::size_t>(top_, explanation.parts.size());
   const Subject subject{inputs,
                         explanation,
                         order.empty() ? nullptr : &in_issue_order,
+                        memory,
                         PlacementCosts{inputs.graph, inputs.devices}.of(placement),
                         !op_.empty(),
                         shown};

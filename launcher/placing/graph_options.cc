@@ -1,6 +1,7 @@
 #include "launcher/placing/graph_options.h"
 
 #include "base/text/words.h"
+#include "executor/sim/simulator.h"
 #include "graph/formats/graph_file.h"
 #include "launcher/placing/jitter_options.h"
 #include "placement/order.h"
@@ -53,15 +54,10 @@ void report_assumptions(const Inputs& inputs, const std::string& file, Console& 
   report_assumptions(inputs.graph, file, console);
 }
 
-namespace {
-
-/// Whether steps have an order and memory.
 bool has_steps(const Judge& judge) {
   return judge.objective == Objective::kStepTime && judge.simulator.dispatch == Dispatch::kProgram &&
          !judge.placeto;
 }
-
-}  // namespace
 
 Result<Unit> obey_plan(const MemoryPlan& plan, Inputs& inputs, Placement& placement) {
   EMPLACE_TRY_ASSIGN(PlannedGraph graph, planned(inputs.graph, plan, inputs.devices.names()));
@@ -84,9 +80,10 @@ Result<OpenedPlacement> open_placement(const std::string& file, Inputs& inputs, 
   if (!has_steps(inputs.judge))
     return invalid(printable(file), "has memory decisions",
                    "use --objective step-time, --dispatch program and no --executor placeto");
+  EMPLACE_TRY(Simulator(inputs.graph, inputs.devices, inputs.judge.simulator)
+                  .measure(opened.placement, opened.without_plan.emplace()));
   if (auto obeyed = obey_plan(plan, inputs, opened.placement); !obeyed)
     return Error{obeyed.error().code, printable(file) + ": " + obeyed.error().context};
-  opened.has_plan = true;
   console.note("memory plan: from the placement file");
   return opened;
 }

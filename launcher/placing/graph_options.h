@@ -2,6 +2,7 @@
 /// What commands that place share: the options of the graph and the machine, placement files with the order
 /// in them, and the model of a step that a search asks.
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -11,6 +12,7 @@
 #include "launcher/inputs/inputs.h"
 #include "launcher/terminal/console.h"
 #include "launcher/terminal/options.h"
+#include "placement/measurement.h"
 #include "placement/placement.h"
 
 namespace emplace::launcher {
@@ -38,10 +40,14 @@ void report_assumptions(const Inputs& inputs, const std::string& file, Console& 
 /// planned().
 Result<Unit> obey_plan(const MemoryPlan& plan, Inputs& inputs, Placement& placement);
 
+/// Whether the judge's steps have an order and memory.
+bool has_steps(const Judge& judge);
+
 /// The content of a placement file.
 struct OpenedPlacement {
   Placement placement;  ///< A placement of the plan's graph if the file has a memory plan.
-  bool has_plan = false;
+  /// The step of a file with a memory plan, if everything is kept; none: the file has no plan.
+  std::optional<Measurement> without_plan;
   std::string graph_sha256;  ///< Hash of the graph without the plan.
 };
 /// Reads a placement file. If it has memory decisions, puts their ops into the inputs and prints one line.

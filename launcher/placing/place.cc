@@ -133,9 +133,8 @@ Error Place::located(const Error& error, const LearnedMethods& learned) const {
 Result<ExitStatus> Place::without_placement(const Error& error, const Inputs& inputs,
                                             const LearnedMethods& learned, const Clock& clock,
                                             const StopSignal& stop, Console& console) const {
-  const bool has_steps = request_.judge.objective == Objective::kStepTime && !inputs.judge.placeto &&
-                         inputs.judge.simulator.dispatch == Dispatch::kProgram;
-  if (!request_.allow.empty() || request_.method != "auto" || !request_.policy.empty() || !has_steps)
+  if (!request_.allow.empty() || request_.method != "auto" || !request_.policy.empty() ||
+      !has_steps(inputs.judge))
     return error;
   // The proof appears at once; trying takes time.
   console.error(error.context);

@@ -13,6 +13,8 @@
 #include "placement/order.h"
 #include "solver/memory/ladders.h"
 #include "solver/memory/plan_tuner.h"
+#include "solver/memory/planned_methods.h"
+#include "solver/methods.h"
 #include "solver/solve.h"
 #include "tests/solver/world.h"
 
@@ -283,6 +285,59 @@ TEST(MemoryPlanSearch, BoundHoldsForATensorThatTakesADetour) {
   EXPECT_LT(moved.step_time_s, 0.01);
   EXPECT_GT(bound_of({}, graph, devices, constraints).seconds, moved.step_time_s) << "of plans without moves";
   EXPECT_LE(bound_of({}, graph, devices, constraints, {.offload = true}).seconds, moved.step_time_s);
+}
+
+/// Two blocks of two ops, one op behind them, and gradients that read them.
+OpGraph blocks() {
+  OpGraphBuilder builder;
+  const auto add = [&](const char* name, std::vector<EdgeSpec> inputs, const char* group,
+                       Phase phase = Phase::kForward) {
+    builder.add({.name = name,
+                 .type = "Work",
+                 .inputs = std::move(inputs),
+                 .outputs = {{DType::kU8, {100}}},
+                 .group = group,
+                 .phase = phase,
+                 .measured_us = {{"gpu", 1}, {"cpu", 1}}});
+  };
+  add("a0", {}, "model/layers/0/norm");
+  add("b0", {{0, 0}}, "model/layers/0");
+  add("a1", {{1, 0}}, "model/layers/1/norm");
+  add("b1", {{2, 0}}, "model/layers/1");
+  add("head", {{3, 0}}, "model/head");
+  add("g1", {{4, 0}, {2, 0}, {3, 0}}, "model/layers/1", Phase::kBackward);
+  add("g0", {{5, 0}, {0, 0}, {1, 0}}, "model/layers/0", Phase::kBackward);
+  return std::move(builder).build().value();
+}
+
+TEST(PlannedMethods, BlocksRunAgainButForWhatLeavesThem) {
+  EXPECT_EQ(block_checkpoints(blocks()).recompute, (std::vector<OpId>{OpId{0}, OpId{2}}));
+  EXPECT_TRUE(block_checkpoints(network(4)).empty()) << "it has no scopes";
+}
+
+TEST(PlannedMethods, MethodsGetDecisionsOnlyWhereTheirPlacementsDoNotFit) {
+  const Judge judge;
+  const Method* single = find_method("single-gpu").value();
+  World enough{blocks(), testing::sample_devices(1, true, testing::kPlenty)};
+  const auto kept =
+      WithDecisions{*single, judge, {.recompute = true}}.find(enough.problem(), enough.simulator);
+  ASSERT_TRUE(kept.ok()) << kept.error().context;
+  EXPECT_TRUE(kept->plan.empty());
+  const std::int64_t peak = std::ranges::max(kept->measurement.peak_bytes);
+  World tight{blocks(), testing::sample_devices(1, true, peak - 1)};
+  const auto planned =
+      WithDecisions{*single, judge, {.recompute = true}}.find(tight.problem(), tight.simulator);
+  ASSERT_TRUE(planned.ok()) << planned.error().context;
+  EXPECT_TRUE(planned->measurement.valid);
+  EXPECT_FALSE(planned->plan.recompute.empty());
+  const auto all_blocks = BlockCheckpoints{{single}, judge}.find(tight.problem(), tight.simulator);
+  ASSERT_TRUE(all_blocks.ok()) << all_blocks.error().context;
+  EXPECT_EQ(all_blocks->plan, block_checkpoints(tight.graph));
+  EXPECT_GE(all_blocks->measurement.step_time_s, planned->measurement.step_time_s);
+  World flat{network(4), testing::sample_devices(1, true, testing::kPlenty)};
+  const auto none = BlockCheckpoints{{single}, judge}.find(flat.problem(), flat.simulator);
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().code, Errc::kNoPlacement);
 }
 
 TEST(MemoryPlanSearch, RefusesGraphsWithoutBackwardPassAtOnce) {

@@ -57,6 +57,21 @@ class Explain : public ::testing::Test {
   const std::string placement_ = (folder_.path() / "p.json").string();
 };
 
+TEST_F(Explain, ShowsMemoryOverTime) {
+  const ordered_json json = json_of({});
+  ASSERT_EQ(json["memory"].size(), json["peak_memory_bytes"].size());
+  for (std::size_t d = 0; d < json["memory"].size(); ++d) {
+    const ordered_json& device = json["memory"][d];
+    const auto bytes = device["bytes"].get<std::vector<std::int64_t>>();
+    EXPECT_EQ(bytes.size(), 48u);
+    EXPECT_EQ(*std::max_element(bytes.begin(), bytes.end()), json["peak_memory_bytes"][d].get<std::int64_t>())
+        << device["device"];
+    EXPECT_LE(device["peak_at_s"].get<double>(), json["step_time_s"].get<double>());
+  }
+  EXPECT_FALSE(json.contains("without_plan"));
+  EXPECT_THAT(explain({}).out, AllOf(HasSubstr("memory over time"), HasSubstr("▁"), HasSubstr("peak ")));
+}
+
 TEST_F(Explain, PricesAMoveAsEvaluateDoes) {
   const ordered_json explained = json_of({"--op", "^convolution_1$", "--top", "1"});
   ASSERT_EQ(explained["items"].size(), 1u);

@@ -1,0 +1,111 @@
+#include "launcher/placing/memory_over_time.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "launcher/terminal/terminal.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr std::size_t kParts = 48;  // Bars of a line.
+constexpr double kGiB = 1 << 30;
+
+}  // namespace
+
+MemoryOverTime::MemoryOverTime(const DeviceSet& devices, const Measurement& measured, const Schedule& step,
+                               std::optional<Measurement> without_plan)
+    : devices_{devices}, measured_{measured}, without_plan_{std::move(without_plan)}, of_(devices.size()) {
+  const auto part_at = [&](double at_s) {
+    const double part = measured.step_time_s > 0 ? at_s / measured.step_time_s * kParts : 0;
+    return std::min(static_cast<std::size_t>(part), kParts - 1);
+  };
+  // A level lasts until the next one of its device.
+  std::vector<std::int64_t> now(devices.size(), 0), most(devices.size(), -1);
+  std::vector<std::size_t> filled(devices.size(), 0);
+  for (OfDevice& of : of_) of.bytes.assign(kParts, 0);
+  const auto fill = [&](std::size_t d, std::size_t to) {
+    for (; filled[d] <= to; ++filled[d]) of_[d].bytes[filled[d]] = std::max(of_[d].bytes[filled[d]], now[d]);
+    filled[d] = to;
+  };
+  for (const MemoryLevel& level : step.memory) {
+    const std::size_t d = index(level.device), part = part_at(level.at_s);
+    fill(d, part);
+    now[d] = level.bytes;
+    of_[d].bytes[part] = std::max(of_[d].bytes[part], level.bytes);
+    if (level.bytes > most[d]) most[d] = level.bytes, of_[d].peak_at_s = level.at_s;
+  }
+  for (std::size_t d = 0; d < devices.size(); ++d) fill(d, kParts - 1);
+}
+
+std::size_t MemoryOverTime::most_lowered() const {
+  std::size_t best = 0;
+  const auto lowered = [&](std::size_t d) { return without_plan_->peak_bytes[d] - measured_.peak_bytes[d]; };
+  for (std::size_t d = 1; d < devices_.size(); ++d)
+    if (lowered(d) > lowered(best)) best = d;
+  return best;
+}
+
+double MemoryOverTime::price() const {
+  const std::size_t d = most_lowered();
+  const auto saved = static_cast<double>(without_plan_->peak_bytes[d] - measured_.peak_bytes[d]);
+  return saved > 0 ? (measured_.step_time_s - without_plan_->step_time_s) / (saved / kGiB) : 0;
+}
+
+std::string MemoryOverTime::as_text() const {
+  constexpr std::array<const char*, 9> kBars{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    if (measured_.peak_bytes[d] == 0) continue;
+    const auto device = static_cast<DeviceId>(d);
+    const auto full = static_cast<double>(std::max(devices_[device].memory_bytes, measured_.peak_bytes[d]));
+    std::string bars;
+    for (const std::int64_t bytes : of_[d].bytes) {
+      const double share = static_cast<double>(bytes) / full;
+      bars += kBars[static_cast<std::size_t>(share * (kBars.size() - 1) + 0.5)];
+    }
+    rows.push_back(
+        {printable(devices_[device].name, 20), bars,
+         "peak " + format_bytes(measured_.peak_bytes[d]) + " at " + format_seconds(of_[d].peak_at_s)});
+  }
+  std::string text = "memory over time, a full bar is all that is available:\n";
+  for (const std::string& line : aligned(rows, true)) text += "  " + line + "\n";
+  if (without_plan_) {
+    const std::size_t d = most_lowered();
+    const std::int64_t saved = without_plan_->peak_bytes[d] - measured_.peak_bytes[d];
+    text += fmt::format("memory plan: {} less at the peak of {} than if everything is kept ({})",
+                        format_bytes(saved), printable(devices_[static_cast<DeviceId>(d)].name, 20),
+                        format_bytes(without_plan_->peak_bytes[d]));
+    const double more_s = measured_.step_time_s - without_plan_->step_time_s;
+    if (saved > 0 && more_s > 0)
+      text += ", for " + format_seconds(more_s) + ": " + format_seconds(price()) + " per GiB";
+    text += "\n";
+  }
+  return text;
+}
+
+Json MemoryOverTime::devices_json() const {
+  auto list = Json::array();
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    const Device& device = devices_[static_cast<DeviceId>(d)];
+    list.push_back({{"device", device.name},
+                    {"available_bytes", device.memory_bytes},
+                    {"peak_at_s", of_[d].peak_at_s},
+                    {"bytes", of_[d].bytes}});
+  }
+  return list;
+}
+
+Json MemoryOverTime::without_plan_json() const {
+  if (!without_plan_) return nullptr;
+  return {{"step_time_s", without_plan_->step_time_s},
+          {"peak_memory_bytes", without_plan_->peak_bytes},
+          {"s_per_gib", price()}};
+}
+
+}  // namespace emplace::launcher

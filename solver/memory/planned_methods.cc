@@ -1,0 +1,96 @@
+#include "solver/memory/planned_methods.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/cores.h"
+#include "solver/memory/plan_search.h"
+#include "solver/memory/plan_tuner.h"
+
+namespace emplace {
+namespace {
+
+/// Takes over a placement with decisions, if it is better than what the answer has.
+void take(Answer& answer, PlannedPlacement found) {
+  if (!answer.placement.empty() && !better(found.measurement, answer.measurement)) return;
+  answer.placement = std::move(found.placement);
+  answer.measurement = std::move(found.measurement);
+  answer.plan = std::move(found.plan);
+}
+
+}  // namespace
+
+Result<Answer> WithDecisions::find(const Problem& problem, Executor& executor) const {
+  EMPLACE_TRY_ASSIGN(Answer answer, method_.find(problem, executor));
+  if (answer.measurement.valid || answer.placement.empty()) return answer;
+  PlanTuner tuner{problem, judge_.simulator, allowed_};
+  const auto stopped = [&] { return problem.context.stopped && problem.context.stopped(); };
+  EMPLACE_TRY_ASSIGN(PlannedPlacement tuned, tuner.tune(answer.placement, stopped));
+  answer.evaluations += tuner.evaluations();
+  take(answer, std::move(tuned));
+  return answer;
+}
+
+Result<Answer> PlannedPortfolio::find(const Problem& problem, Executor& executor) const {
+  Problem own = problem;
+  own.context = {.clock = &clock_,
+                 .deadline = clock_.now() + as_nanos(budget_s_),
+                 .threads = usable_cores(),
+                 .bound_s = problem.context.bound_s,
+                 .moves = moves_,
+                 .stopped = problem.context.stopped};
+  return search_plans(methods_, own, judge_, executor, allowed_);
+}
+
+Result<Answer> BlockCheckpoints::find(const Problem& problem, Executor& executor) const {
+  const MemoryPlan plan = block_checkpoints(problem.graph);
+  if (plan.empty())
+    return Error{Errc::kNoPlacement, "the graph has no blocks: no scope of the forward pass is a number"};
+  PlanTuner tuner{problem, judge_.simulator, {.recompute = true}};
+  Answer best{.method = std::string{name()}};
+  for (const Method* method : heuristics_) {
+    if (problem.context.stopped && problem.context.stopped()) break;
+    auto placed = method->find(problem, executor);
+    if (!placed) {
+      if (placed.error().code != Errc::kNoPlacement) return placed.error();
+      continue;
+    }
+    best.evaluations += placed->evaluations + 1;
+    EMPLACE_TRY_ASSIGN(Measurement measured, tuner.measure(plan, placed->placement));
+    take(best, {plan, std::move(placed->placement), std::move(measured)});
+  }
+  if (best.placement.empty()) return Error{Errc::kNoPlacement, "no heuristic found a placement"};
+  return best;
+}
+
+MemoryPlan block_checkpoints(const OpGraph& graph) {
+  const LoweredGraph lowered{graph};
+  const ForwardPass forward{lowered};
+  // [groups] The length of the scope's name up to its first number; 0: it has none.
+  std::vector<std::size_t> block(graph.num_groups(), 0);
+  for (std::uint32_t g = 0; g < block.size(); ++g) {
+    const std::string_view scope = graph.group_name(g);
+    for (std::size_t from = 0; from < scope.size() && block[g] == 0;) {
+      const std::size_t to = std::min(scope.find('/', from), scope.size());
+      const std::string_view level = scope.substr(from, to - from);
+      if (!level.empty() && level.find_first_not_of("0123456789") == std::string_view::npos) block[g] = to;
+      from = to + 1;
+    }
+  }
+  const auto block_of = [&](OpId op) { return graph.group_name(op).substr(0, block[graph.group(op)]); };
+  MemoryPlan plan;
+  for (const OpId op : forward.kernels()) {
+    if (block_of(op).empty() || !forward.may_run_again(op)) continue;
+    bool leaves = false;
+    for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b)
+      for (const OpId reader : lowered.readers(BufferId{b}))
+        leaves = leaves || (graph.phase(reader) == Phase::kForward && block_of(reader) != block_of(op));
+    if (!leaves) plan.recompute.push_back(op);
+  }
+  return plan;
+}
+
+}  // namespace emplace

@@ -1,0 +1,86 @@
+// Goal: the commands that take memory plans show what they save and cost, compare methods with them, and
+// bound them. Method: the built program as a process, on a training step with three quarters of the memory
+// that it needs.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/system/process.h"
+
+namespace emplace {
+namespace {
+
+using nlohmann::ordered_json;
+using ::testing::AllOf;
+using testing::Finished;
+using ::testing::HasSubstr;
+using testing::run;
+using testing::TemporaryFolder;
+
+class MemoryPlans : public ::testing::Test {
+ protected:
+  MemoryPlans() {
+    EXPECT_EQ(run({"generate", "inception-v3", "--training", "--batch", "8", "-o", graph_}).status, 0);
+    const ordered_json device = json_of({"inspect", graph_, "-d", "v100"})["devices"][0];
+    needs_ = device["all_ops_peak_bytes"].get<std::int64_t>();
+    reserve_ = std::to_string(device["memory_bytes"].get<std::int64_t>() - needs_ * 3 / 4) + "B";
+  }
+  static ordered_json json_of(std::vector<std::string> words, int status = 0) {
+    words.push_back("--json");
+    const Finished done = run(words);
+    EXPECT_EQ(done.status, status) << done.err;
+    return ordered_json::parse(done.out, nullptr, /*allow_exceptions=*/false);
+  }
+  /// A command about the graph on the machine with too little memory.
+  std::vector<std::string> tight(const std::string& command, const std::vector<std::string>& more) const {
+    std::vector<std::string> words{command, graph_, "-d", "v100", "--reserve", reserve_};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  const TemporaryFolder folder_;
+  const std::string graph_ = (folder_.path() / "inception.json.gz").string();
+  std::int64_t needs_ = 0;
+  std::string reserve_;
+};
+
+TEST_F(MemoryPlans, ExplainPricesWhatAPlanSaves) {
+  const std::string plan = (folder_.path() / "plan.json").string();
+  const Finished placed = run(tight("place", {"--allow", "recompute", "--budget", "0.3s", "-o", plan}));
+  ASSERT_EQ(placed.status, 0) << placed.err;
+  const std::vector<std::string> explain{"explain", plan,   "--graph",   graph_,
+                                         "-d",      "v100", "--reserve", reserve_};
+  EXPECT_THAT(run(explain).out, AllOf(HasSubstr("memory plan: "), HasSubstr("less at the peak of gpu:0"),
+                                      HasSubstr(" per GiB")));
+  const ordered_json shown = json_of(explain), without = shown["without_plan"];
+  EXPECT_EQ(without["peak_memory_bytes"][0].get<std::int64_t>(), needs_);
+  const double saved =
+      without["peak_memory_bytes"][0].get<double>() - shown["peak_memory_bytes"][0].get<double>();
+  const double more_s = shown["step_time_s"].get<double>() - without["step_time_s"].get<double>();
+  EXPECT_GT(more_s, 0);
+  EXPECT_NEAR(without["s_per_gib"].get<double>(), more_s / (saved / (1 << 30)), 1e-9);
+}
+
+TEST_F(MemoryPlans, CompareGivesMethodsDecisionsWhereTheyDoNotFit) {
+  EXPECT_EQ(run(tight("compare", {"--methods", "single-gpu"})).status, 3);
+  const ordered_json table =
+      json_of(tight("compare", {"--methods", "single-gpu,auto", "--budget", "0.3s", "--allow", "recompute"}));
+  ASSERT_EQ(table["methods"].size(), 2u);
+  for (const ordered_json& row : table["methods"]) {
+    EXPECT_TRUE(row["valid"].get<bool>()) << row;
+    EXPECT_GT(row["memory_plan"]["recomputed_ops"].get<int>(), 0) << row;
+    EXPECT_GE(row["step_time_s"].get<double>(), table["lower_bound_s"].get<double>());
+  }
+  EXPECT_THAT(run(tight("compare", {"--methods", "single-gpu", "--allow", "recompute"})).out,
+              HasSubstr("recomputed ops"));
+  EXPECT_EQ(table["lower_bound_s"], json_of(tight("bound", {"--allow", "recompute"}))["lower_bound_s"]);
+  EXPECT_THAT(run(tight("compare", {"--allow", "order"})).err, HasSubstr("has no order here"));
+}
+
+}  // namespace
+}  // namespace emplace
