@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/text/words.h"
@@ -62,18 +63,17 @@ std::string MemoryOverTime::as_text() const {
   std::vector<std::vector<std::string>> rows;
   for (std::size_t d = 0; d < devices_.size(); ++d) {
     if (measured_.peak_bytes[d] == 0) continue;
-    const auto device = static_cast<DeviceId>(d);
-    const auto full = static_cast<double>(std::max(devices_[device].memory_bytes, measured_.peak_bytes[d]));
+    const Device& device = devices_[static_cast<DeviceId>(d)];
+    const auto peak = static_cast<double>(measured_.peak_bytes[d]);
     std::string bars;
-    for (const std::int64_t bytes : of_[d].bytes) {
-      const double share = static_cast<double>(bytes) / full;
-      bars += kBars[static_cast<std::size_t>(share * (kBars.size() - 1) + 0.5)];
-    }
-    rows.push_back(
-        {printable(devices_[device].name, 20), bars,
-         "peak " + format_bytes(measured_.peak_bytes[d]) + " at " + format_seconds(of_[d].peak_at_s)});
+    for (const std::int64_t bytes : of_[d].bytes)
+      bars +=
+          kBars[static_cast<std::size_t>(std::ceil(static_cast<double>(bytes) / peak * (kBars.size() - 1)))];
+    rows.push_back({printable(device.name, 20), bars,
+                    "peak " + format_bytes(measured_.peak_bytes[d]) + " of " +
+                        format_bytes(device.memory_bytes) + " at " + format_seconds(of_[d].peak_at_s)});
   }
-  std::string text = "memory over time, a full bar is all that is available:\n";
+  std::string text = "memory over time, a full bar is the peak:\n";
   for (const std::string& line : aligned(rows, true)) text += "  " + line + "\n";
   if (without_plan_) {
     const std::size_t d = most_lowered();
