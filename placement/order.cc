@@ -25,7 +25,39 @@ AppliedRules carried(const AppliedRules& rules, std::span<const OpId> sources, s
   return out;
 }
 
-Constraints carried(const Constraints& constraints, const OpGraph& graph, const DeviceSet& devices,
+}  // namespace
+
+Placement renumbered(const Placement& placement, std::span<const OpId> order) {
+  return in_order(placement, order);
+}
+
+Placement original(const Placement& placement, std::span<const OpId> order) {
+  Placement out(placement.size());
+  for (std::size_t k = 0; k < order.size(); ++k) out[index(order[k])] = placement[k];
+  return out;
+}
+
+AppliedRules renumbered(const AppliedRules& rules, std::span<const OpId> order) {
+  std::vector<OpId> now(order.size());
+  for (std::uint32_t k = 0; k < order.size(); ++k) now[index(order[k])] = OpId{k};
+  return carried(rules, order, now, {});
+}
+
+AppliedRules planned(const AppliedRules& rules, const PlannedGraph& plan, const DeviceSet& devices) {
+  return carried(rules, plan.source, plan.now, first_devices(devices.size()));
+}
+
+Placement planned(const Placement& placement, const PlannedGraph& plan) {
+  Placement out = in_order(placement, plan.source);
+  for (const auto& [fetch, device] : plan.fetches) out[index(fetch)] = device;
+  return out;
+}
+
+Placement original(const Placement& placement, const PlannedGraph& plan) {
+  return in_order(placement, plan.now);
+}
+
+Constraints derived(const Constraints& constraints, const OpGraph& graph, const DeviceSet& devices,
                     std::span<const OpId> sources) {
   // One rule stands for all: it allows each op the devices of its class and ties it to the class's first op.
   AppliedRules rules;
@@ -51,52 +83,11 @@ Constraints carried(const Constraints& constraints, const OpGraph& graph, const 
   return Constraints::make(graph, devices, rules).value();
 }
 
-}  // namespace
-
-Placement renumbered(const Placement& placement, std::span<const OpId> order) {
-  return in_order(placement, order);
-}
-
-Placement original(const Placement& placement, std::span<const OpId> order) {
-  Placement out(placement.size());
-  for (std::size_t k = 0; k < order.size(); ++k) out[index(order[k])] = placement[k];
-  return out;
-}
-
-AppliedRules renumbered(const AppliedRules& rules, std::span<const OpId> order) {
-  std::vector<OpId> now(order.size());
-  for (std::uint32_t k = 0; k < order.size(); ++k) now[index(order[k])] = OpId{k};
-  return carried(rules, order, now, {});
-}
-
-Constraints renumbered(const Constraints& constraints, const OpGraph& graph, const DeviceSet& devices,
-                       std::span<const OpId> order) {
-  return carried(constraints, graph, devices, order);
-}
-
-AppliedRules planned(const AppliedRules& rules, const PlannedGraph& plan, const DeviceSet& devices) {
-  return carried(rules, plan.source, plan.now, first_devices(devices.size()));
-}
-
-Constraints planned(const Constraints& constraints, const PlannedGraph& plan, const DeviceSet& devices) {
-  return carried(constraints, plan.graph, devices, plan.source);
-}
-
-Placement planned(const Placement& placement, const PlannedGraph& plan) {
-  Placement out = in_order(placement, plan.source);
-  for (const auto& [fetch, device] : plan.fetches) out[index(fetch)] = device;
-  return out;
-}
-
-CostTable planned(const CostTable& costs, const PlannedGraph& plan) {
-  std::vector<OpId> sources = plan.source;
-  for (std::uint32_t k = 0; k < sources.size(); ++k)
-    if (plan.graph.is_view(OpId{k})) sources[k] = kNoOp;
-  return {costs, sources};
-}
-
-Placement original(const Placement& placement, const PlannedGraph& plan) {
-  return in_order(placement, plan.now);
+CostTable derived(const CostTable& costs, const OpGraph& graph, std::span<const OpId> sources) {
+  std::vector<OpId> timed{sources.begin(), sources.end()};
+  for (std::uint32_t k = 0; k < timed.size(); ++k)
+    if (graph.is_view(OpId{k})) timed[k] = kNoOp;
+  return {costs, timed};
 }
 
 }  // namespace emplace

@@ -61,7 +61,7 @@ bool has_steps(const Judge& judge) {
 
 Result<Unit> obey_plan(const MemoryPlan& plan, Inputs& inputs, Placement& placement) {
   EMPLACE_TRY_ASSIGN(PlannedGraph graph, planned(inputs.graph, plan, inputs.devices.names()));
-  inputs.constraints = planned(inputs.constraints, graph, inputs.devices);
+  inputs.constraints = derived(inputs.constraints, graph.graph, inputs.devices, graph.source);
   inputs.rules = planned(inputs.rules, graph, inputs.devices);
   placement = planned(placement, graph);
   inputs.graph = std::move(graph.graph);
@@ -99,7 +99,7 @@ Result<OpOrder> obey_order(const std::string& file, Inputs& inputs, OpenedPlacem
     return OpOrder{};
   }
   OpGraph graph = renumbered(inputs.graph, order);
-  inputs.constraints = renumbered(inputs.constraints, graph, inputs.devices, order);
+  inputs.constraints = derived(inputs.constraints, graph, inputs.devices, order);
   inputs.rules = renumbered(inputs.rules, order);
   inputs.graph = std::move(graph);
   opened.placement = renumbered(opened.placement, order);

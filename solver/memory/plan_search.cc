@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <string>
 #include <utility>
 
 #include "placement/order.h"
 #include "solver/memory/plan_tuner.h"
+#include "solver/portfolio/derived_problem.h"
 #include "solver/portfolio/ordered_portfolio.h"
 #include "solver/portfolio/portfolio.h"
 
@@ -21,46 +21,6 @@ constexpr double kBaseEnd = 0.15, kFreeEnd = 0.25, kLeanEnd = 0.4, kTuneEnd = 0.
 constexpr std::int64_t kEnough = std::int64_t{1} << 60;
 /// The end of refinement if an order is searched afterwards.
 constexpr double kRefineEnd = 0.9;
-
-/// The problem with the ops of a plan. Not to be moved: the problem refers to its members.
-class PlannedProblem {
- public:
-  PlannedProblem(const Problem& problem, const Judge& judge, PlannedGraph plan)
-      : plan_{std::move(plan)},
-        constraints_{planned(problem.constraints, plan_, problem.devices)},
-        costs_{planned(problem.costs, plan_)},
-        model_{make_model(plan_.graph, problem.devices, judge)},
-        problem_{plan_.graph, problem.devices, constraints_, costs_, problem.seed, problem.objective} {}
-  PlannedProblem(const PlannedProblem&) = delete;
-  PlannedProblem& operator=(const PlannedProblem&) = delete;
-
-  const PlannedGraph& plan() const { return plan_; }
-  const Problem& problem() const { return problem_; }
-  Executor& model() { return *model_; }
-
- private:
-  const PlannedGraph plan_;
-  const Constraints constraints_;
-  const CostTable costs_;
-  const std::unique_ptr<Executor> model_;
-  const Problem problem_;
-};
-
-/// A placement that is known, as a method.
-class Known final : public Method {
- public:
-  explicit Known(const Answer& answer) : answer_{answer} {}
-  std::string_view name() const override { return answer_.method; }
-  std::string_view summary() const override { return "a placement that is known"; }
-  Result<Answer> find(const Problem& problem, Executor& executor) const override {
-    Best best{problem, executor};
-    EMPLACE_TRY(best.offer(answer_.placement));
-    return std::move(best).take();
-  }
-
- private:
-  const Answer& answer_;
-};
 
 class PlanSearch {
  public:
@@ -186,8 +146,8 @@ class PlanSearch {
                      double end) {
     if (clock_.now() >= at(end) || stopped()) return Unit{};
     EMPLACE_TRY_ASSIGN(PlannedGraph graph, planned(problem_.graph, plan, device_names_));
-    PlannedProblem own{problem_, judge_, std::move(graph)};
-    Answer start{.placement = planned(from, own.plan()), .evaluations = 1, .method = method_};
+    Answer start{.placement = planned(from, graph), .evaluations = 1, .method = method_};
+    DerivedProblem own{problem_, judge_, std::move(graph.graph), graph.source};
     own.problem().constraints.repair(start.placement);
     EMPLACE_TRY(own.model().measure(start.placement, start.measurement));
     Problem problem = own.problem();
@@ -195,7 +155,7 @@ class PlanSearch {
     problem.context.starts = {&start, 1};
     EMPLACE_TRY_ASSIGN(const Answer answer, run_portfolio(methods, problem, judge_, own.model()));
     evaluations_ += answer.evaluations;
-    const Placement placement = original(answer.placement, own.plan());
+    const Placement placement = original(answer.placement, graph);
     starts_.push_back(placement);
     take({std::move(plan), placement, answer.measurement}, answer.method);
     return Unit{};
@@ -224,15 +184,16 @@ class PlanSearch {
     Answer answer{.placement = best_.placement, .measurement = best_.measurement, .method = method_};
     answer.plan = best_.plan;
     if (allowed_.order && clock_.now() < at(1) && !stopped() && !is_optimal()) {
-      PlannedProblem own{problem_, judge_, std::move(graph)};
-      const Answer start{.placement = planned(best_.placement, own.plan()), .method = method_};
-      const Known known{start};
+      const Answer start{
+          .placement = planned(best_.placement, graph), .measurement = best_.measurement, .method = method_};
+      DerivedProblem own{problem_, judge_, std::move(graph.graph), graph.source};
       Problem problem = own.problem();
       problem.context = context_until(1);
-      EMPLACE_TRY_ASSIGN(const Answer ordered, run_ordered_portfolio({&known}, problem, judge_, own.model()));
+      problem.context.starts = {&start, 1};
+      EMPLACE_TRY_ASSIGN(const Answer ordered, run_ordered_portfolio({}, problem, judge_, own.model()));
       evaluations_ += ordered.evaluations;
       if (better(ordered.measurement, answer.measurement)) {
-        answer.placement = original(ordered.placement, own.plan());
+        answer.placement = original(ordered.placement, graph);
         answer.measurement = ordered.measurement;
         answer.order = ordered.order;
         answer.method = ordered.method;

@@ -58,7 +58,8 @@ Result<Measurement> PlanTuner::measure(const MemoryPlan& plan, const Placement& 
     return measured;
   }
   EMPLACE_TRY_ASSIGN(const PlannedGraph made, planned(problem_.graph, plan, device_names_));
-  Simulator simulator{made.graph, problem_.devices, planned(problem_.costs, made), options_};
+  Simulator simulator{made.graph, problem_.devices, derived(problem_.costs, made.graph, made.source),
+                      options_};
   EMPLACE_TRY(simulator.measure(planned(placement, made), measured));
   return measured;
 }
@@ -68,7 +69,8 @@ Result<Unit> PlanTuner::time_moves(MemoryPlan& plan, const Placement& placement)
   if (times_ == nullptr || plan.recompute != timed_recompute_ || placement != timed_placement_) {
     EMPLACE_TRY_ASSIGN(const PlannedGraph kept,
                        planned(problem_.graph, {.recompute = plan.recompute}, device_names_));
-    Simulator simulator{kept.graph, problem_.devices, planned(problem_.costs, kept), options_};
+    Simulator simulator{kept.graph, problem_.devices, derived(problem_.costs, kept.graph, kept.source),
+                        options_};
     Measurement measured;
     Schedule step;
     EMPLACE_TRY(simulator.trace(planned(placement, kept), measured, step));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "placement/order.h"
+#include "solver/portfolio/derived_problem.h"
 #include "solver/search/moving_cost.h"
 
 namespace emplace {
@@ -45,32 +46,6 @@ struct Pair {
   Placement placement;
   OpOrder order;
   Measurement measurement;
-};
-
-/// The problem with its ops renumbered. Not to be moved: the problem refers to its members.
-class RenumberedProblem {
- public:
-  RenumberedProblem(const Problem& problem, const Judge& judge, OpOrder order)
-      : order_{std::move(order)},
-        graph_{renumbered(problem.graph, order_)},
-        constraints_{renumbered(problem.constraints, graph_, problem.devices, order_)},
-        costs_{graph_, problem.devices},
-        model_{make_model(graph_, problem.devices, judge)},
-        problem_{graph_, problem.devices, constraints_, costs_, problem.seed, problem.objective} {}
-  RenumberedProblem(const RenumberedProblem&) = delete;
-  RenumberedProblem& operator=(const RenumberedProblem&) = delete;
-
-  const OpOrder& order() const { return order_; }
-  const Problem& problem() const { return problem_; }
-  Executor& model() { return *model_; }
-
- private:
-  const OpOrder order_;
-  const OpGraph graph_;
-  const Constraints constraints_;
-  const CostTable costs_;
-  const std::unique_ptr<Executor> model_;
-  const Problem problem_;
 };
 
 class Ordered {
@@ -184,7 +159,7 @@ class Ordered {
   /// Searches for placements of the graph in the order of the pair, starting from its placement.
   Result<Unit> search_placements(const Pair& pair, double until) {
     const OpOrder order = pair.order.empty() ? issue_order(problem_.graph) : pair.order;
-    RenumberedProblem own{problem_, judge_, order};
+    DerivedProblem own{problem_, judge_, renumbered(problem_.graph, order), order};
     Answer start{.placement = renumbered(pair.placement, order), .evaluations = 1, .method = pair.method};
     EMPLACE_TRY(own.model().measure(start.placement, start.measurement));
     Problem problem = own.problem();

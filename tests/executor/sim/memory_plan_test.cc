@@ -250,7 +250,8 @@ TEST(MemoryPlan, GraphsOfPlansPassAllChecksAndTheirOpsTakeAsLongAsThoseTheyRepea
     for (std::uint32_t i = 0; i < made->graph.num_ops(); ++i) builder.add(copied_op(made->graph, OpId{i}));
     const auto checked = std::move(builder).build();
     ASSERT_TRUE(checked.ok()) << checked.error().context;
-    const CostTable known = planned(CostTable{graph, devices}, *made), computed{*checked, devices};
+    const CostTable known = derived(CostTable{graph, devices}, made->graph, made->source),
+                    computed{*checked, devices};
     for (std::uint32_t i = 0; i < checked->num_ops(); ++i) {
       const OpId op{i};
       for (std::uint8_t d = 0; d < devices.size(); ++d)
