@@ -17,7 +17,7 @@
 namespace emplace {
 namespace {
 
-enum class TokenKind : std::uint8_t { kWord, kNumber, kTimes, kBy, kComma, kOpen, kClose, kEnd };
+enum class TokenKind : std::uint8_t { kWord, kMemory, kNumber, kTimes, kBy, kComma, kOpen, kClose, kEnd };
 
 /// A piece of the text; `at` is the number of its first letter, from 1.
 struct Token {
@@ -35,7 +35,7 @@ bool is_times(char c) { return c == 'x' || c == 'X'; }
 bool is_by(std::string_view word) { return word == "by" || word == "BY" || word == "By"; }
 
 /// Splits a text into tokens. "h100x4" and "2x" are split where a name of the catalogue does not explain the
-/// letters.
+/// letters, "h100:60GiB" at the colon.
 class Splitter {
  public:
   explicit Splitter(std::string_view text) : text_{text} {}
@@ -63,6 +63,13 @@ class Splitter {
 
   void split(std::size_t at, std::size_t size) {
     const std::string_view word = text_.substr(at, size);
+    if (const std::size_t colon = word.find(':'); colon != std::string_view::npos) {
+      if (colon > 0) split(at, colon);
+      const std::size_t memory = std::min(word.find_first_of("xX", colon), size);
+      add(TokenKind::kMemory, at + colon + 1, memory - colon - 1);
+      if (memory < size) split_rest(at + memory, size - memory);  // "h100:60GiBx4"
+      return;
+    }
     if (is_digits(word)) return add(TokenKind::kNumber, at, size);
     if (size == 1 && is_times(word.front())) return add(TokenKind::kTimes, at, 1);
     if (is_by(word)) return add(TokenKind::kBy, at, size);
@@ -94,6 +101,7 @@ class Splitter {
 /// Devices of one kind, and the link among them if the text names one.
 struct Group {
   const CatalogueDevice* device = nullptr;
+  std::int64_t memory_bytes = 0;  ///< 0: that of the catalogue.
   std::size_t count = 1;
   std::optional<Link> by;
 };
@@ -203,6 +211,9 @@ class MachineParser {
                        "write e.g. \"4 x h100\"");
       }
       EMPLACE_TRY_ASSIGN(group.device, device());
+      if (here().kind == TokenKind::kMemory) {
+        EMPLACE_TRY_ASSIGN(group.memory_bytes, memory());
+      }
       if (!counted && take(TokenKind::kTimes)) {
         if (here().kind != TokenKind::kNumber)
           return wrong(here(), "expected a count but found " + quoted(here()), "write e.g. \"h100 x 4\"");
@@ -229,6 +240,15 @@ class MachineParser {
     if (failure != std::errc{} || value < 1 || value > kMaxDevices)
       return wrong(token, "count " + printable(token.text, 20) + " is out of range", "use 1 to 256");
     return value;
+  }
+
+  Result<std::int64_t> memory() {
+    const Token token = here();
+    ++next_;
+    const auto bytes = parse_bytes(token.text);
+    if (!bytes || *bytes < 1)
+      return wrong(token, quoted(token) + " is no memory", "write e.g. \"h100:60GiB x 4\"");
+    return bytes;
   }
 
   Result<const CatalogueDevice*> device() {
@@ -321,7 +341,8 @@ Result<DeviceSet> parse_machine(std::string_view text, const Reserve& reserve, C
           device.name = fmt::format("{}{}:{}", machine.cluster ? device.host + "/" : "", profile.kind,
                                     numbers[profile.kind == "cpu" ? 1 : 0]++);
           device.profile = profile;
-          device.memory_bytes = profile.memory_bytes - reserve.of(profile.memory_bytes);
+          const std::int64_t memory = group.memory_bytes > 0 ? group.memory_bytes : profile.memory_bytes;
+          device.memory_bytes = memory - reserve.of(memory);
           placed.push_back({group.device, &group, &hosts, host});
         }
       }

@@ -39,6 +39,27 @@ TEST(MachineText, NamesDevicesByKindInTheOrderOfTheText) {
   EXPECT_TRUE(nics_of(machine).empty());
 }
 
+TEST(MachineText, AMemoryBehindADeviceReplacesThatOfTheCatalogue) {
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+  for (const char* text :
+       {"rtx4090:3GiB x 2, ryzen7950x", "2 x rtx4090:3GiB, ryzen7950x", "rtx4090:3GiBx2,ryzen7950x"}) {
+    SCOPED_TRACE(text);
+    const DeviceSet machine = machine_of_text(text);
+    EXPECT_THAT(names_in(machine), ElementsAre("gpu:0", "gpu:1", "cpu:0"));
+    EXPECT_EQ(machine[DeviceId{1}].memory_bytes, 3 * kGiB);
+    EXPECT_EQ(machine[DeviceId{2}].memory_bytes, find_profile("ryzen7950x")->memory_bytes);
+  }
+  const DeviceSet cluster = machine_of_text("2 x (h100:60GiB x 2 by nvlink4) by ib-ndr");
+  EXPECT_EQ(cluster[DeviceId{3}].memory_bytes, 60 * kGiB);
+  const Reserve reserve = parse_reserve("1GiB").value();
+  EXPECT_EQ((*parse_machine("h100:60GiB", reserve))[DeviceId{0}].memory_bytes, 59 * kGiB);
+  for (const char* wrong : {"h100:", "h100:60", "h100:0B", "h100:60GiB:3GiB", "h100:-1GiB"}) {
+    const auto refused = parse_machine(wrong);
+    ASSERT_FALSE(refused.ok()) << wrong;
+    EXPECT_THAT(refused.error().context, HasSubstr("letter 6")) << wrong;
+  }
+}
+
 TEST(MachineText, LinksByTheSlowerHostLink) {
   const DeviceSet machine = machine_of_text("h100 x 2, epyc7742, v100");
   EXPECT_EQ(rate(machine, "gpu:0", "gpu:1"), 50e9);
