@@ -33,7 +33,8 @@ Result<Unit> check_allowed(const Request& request) {
   if (request.judge.placeto)
     return invalid(option, "needs --executor sim",
                    "Placeto's simulator has an order of its own, and no memory");
-  return check_auto(request, option);
+  // Methods choose devices; what else is decided then concerns memory alone.
+  return allowed.order ? check_auto(request, option) : Unit{};
 }
 
 /// `option` changes the most likely placement of a policy.

@@ -13,6 +13,7 @@
 #include "placement/bounds/feasibility.h"
 #include "placement/machine/cost_model.h"
 #include "solver/memory/plan_search.h"
+#include "solver/memory/planned_methods.h"
 #include "solver/methods.h"
 #include "solver/portfolio/ordered_portfolio.h"
 #include "solver/portfolio/portfolio.h"
@@ -145,9 +146,13 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
   const auto start_budget = [&] {
     problem.context.deadline = context.clock->now() + as_nanos(request.budget_or(kDefaultBudget_s));
   };
+  const Allowed allowed = request.allowed();
   if (request.method != "auto") {
     start_budget();
-    return by_method(request, problem, model, learned);
+    auto answer = by_method(request, problem, model, learned);
+    // The method has chosen devices; what is decided about memory follows.
+    if (answer && allowed.memory()) EMPLACE_TRY(decide_memory(*answer, problem, request.judge, allowed));
+    return answer;
   }
 
   // 6. auto: heuristics, then searches, from the placement of a policy if the request names one.
@@ -159,7 +164,6 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
     problem.context.starts = starts;
   }
   start_budget();
-  const Allowed allowed = request.allowed();
   if (allowed.memory()) return search_plans(methods, problem, request.judge, model, allowed);
   if (allowed.order) return run_ordered_portfolio(methods, problem, request.judge, model);
   if (request.robust || request.best_of > 1) return several(request, problem, model, methods);

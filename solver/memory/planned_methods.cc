@@ -23,14 +23,21 @@ void take(Answer& answer, PlannedPlacement found) {
 
 }  // namespace
 
-Result<Answer> WithDecisions::find(const Problem& problem, Executor& executor) const {
-  EMPLACE_TRY_ASSIGN(Answer answer, method_.find(problem, executor));
-  if (answer.measurement.valid || answer.placement.empty()) return answer;
-  PlanTuner tuner{problem, judge_.simulator, allowed_};
+Result<Unit> decide_memory(Answer& answer, const Problem& problem, const Judge& judge,
+                           const Allowed& allowed) {
+  EMPLACE_TRY(check_plannable(problem.graph));
+  if (answer.measurement.valid || answer.placement.empty()) return Unit{};
+  PlanTuner tuner{problem, judge.simulator, allowed};
   const auto stopped = [&] { return problem.context.stopped && problem.context.stopped(); };
   EMPLACE_TRY_ASSIGN(PlannedPlacement tuned, tuner.tune(answer.placement, stopped));
   answer.evaluations += tuner.evaluations();
   take(answer, std::move(tuned));
+  return Unit{};
+}
+
+Result<Answer> WithDecisions::find(const Problem& problem, Executor& executor) const {
+  EMPLACE_TRY_ASSIGN(Answer answer, method_.find(problem, executor));
+  EMPLACE_TRY(decide_memory(answer, problem, judge_, allowed_));
   return answer;
 }
 

@@ -13,6 +13,12 @@
 
 namespace emplace {
 
+/// Decides about memory for a placement that does not fit, and takes the decisions over if they are better.
+/// The search ends by itself, or when the problem's context is stopped. Errors: check_plannable(), and those
+/// of PlanTuner::tune().
+Result<Unit> decide_memory(Answer& answer, const Problem& problem, const Judge& judge,
+                           const Allowed& allowed);
+
 /// A method that chooses devices, and decisions about memory where its placement does not fit. `method` and
 /// `judge` must outlive it.
 class WithDecisions final : public Method {

@@ -340,6 +340,23 @@ TEST(PlannedMethods, MethodsGetDecisionsOnlyWhereTheirPlacementsDoNotFit) {
   EXPECT_EQ(none.error().code, Errc::kNoPlacement);
 }
 
+TEST(PlannedMethods, SolveDecidesForThePlacementOfAMethod) {
+  const World kept{blocks(), testing::sample_devices(1, false, testing::kPlenty)};
+  const SystemClock clock;
+  Request request{
+      .graph = &kept.graph, .machine = &kept.devices, .method = "single-gpu", .allow = "recompute"};
+  const auto enough = solve(request, {.clock = &clock});
+  ASSERT_TRUE(enough.ok()) << enough.error().context;
+  EXPECT_TRUE(enough->plan.empty());
+  const DeviceSet tight = testing::sample_devices(1, false, enough->measurement.peak_bytes[0] - 1);
+  request.machine = &tight;
+  const auto planned = solve(request, {.clock = &clock});
+  ASSERT_TRUE(planned.ok()) << planned.error().context;
+  EXPECT_TRUE(planned->measurement.valid);
+  EXPECT_FALSE(planned->plan.recompute.empty());
+  EXPECT_EQ(planned->method, "single-gpu");
+}
+
 TEST(MemoryPlanSearch, RefusesGraphsWithoutBackwardPassAtOnce) {
   World world{testing::sample_graph({{"a"}, {"b", {{0, 0}}}}),
               testing::sample_devices(2, false, testing::kPlenty)};

@@ -82,5 +82,11 @@ TEST_F(MemoryPlans, CompareGivesMethodsDecisionsWhereTheyDoNotFit) {
   EXPECT_THAT(run(tight("compare", {"--allow", "order"})).err, HasSubstr("has no order here"));
 }
 
+TEST_F(MemoryPlans, MethodsThatLearnAreRefused) {
+  const Finished refused = run(tight("place", {"--method", "colocrl", "--allow", "recompute"}));
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("is not for methods that learn"));
+}
+
 }  // namespace
 }  // namespace emplace
