@@ -30,15 +30,15 @@ class DerivedGraphBuilder {
     std::string_view type;
     bool view = false;
     Phase phase = Phase::kForward;
-    TensorId like =
-        kNoTensor;  ///< Tensor that its output has the type and shape of; kNoTensor: one of no bytes.
+    /// Tensor of this graph that its output has the type and shape of; kNoTensor: one of no bytes.
+    TensorId like = kNoTensor;
     const std::string* only_on = nullptr;  ///< The device that it may only be on; null: any.
   };
   OpId add(const Added& op, std::span<const TensorId> inputs);
 
   void colocate(OpId op, OpId with) { graph_.colocate_[index(op)] = with; }
 
-  /// What has been added so far; without names of readers and measured times.
+  /// What has been added so far. Readers of tensors and measured times follow at the end.
   const OpGraph& so_far() const { return graph_; }
   OpGraph build() &&;
 

@@ -10,10 +10,7 @@
 namespace emplace {
 
 Waiting::Waiting(const LoweredGraph& lowered)
-    : lowered_{lowered},
-      side_(lowered.num_ops()),
-      waits_(lowered.num_buffers()),
-      least_(lowered.num_buffers()) {
+    : lowered_{lowered}, side_(lowered.num_ops()), waits_(lowered.num_buffers()) {
   for (const OpId op : lowered.graph().topological_order())
     if (lowered.takes_time(op)) order_.push_back(op);
 }
@@ -21,12 +18,8 @@ Waiting::Waiting(const LoweredGraph& lowered)
 void Waiting::look_at(OpId kernel) {
   kernel_ = kernel;
   std::fill(side_.begin(), side_.end(), Side::kNeither);
-  for (const BufferId buffer : buffers_) {
-    waits_[index(buffer)] = false;
-    least_[index(lowered_.base(buffer))] = 0;
-  }
+  for (const BufferId buffer : buffers_) waits_[index(buffer)] = false;
   buffers_.clear();
-  bytes_ = 0;
   // Mark the ancestors of the kernel, latest first.
   const auto at = std::find(order_.begin(), order_.end(), kernel);
   for (const BufferId buffer : lowered_.reads(kernel)) side_[index(lowered_.owner(buffer))] = Side::kBefore;
@@ -48,11 +41,6 @@ void Waiting::look_at(OpId kernel) {
         continue;
       waits_[index(buffer)] = true;
       buffers_.push_back(buffer);
-      std::int64_t& least = least_[index(lowered_.base(buffer))];
-      const std::int64_t now =
-          std::max(least, std::min(lowered_.held_bytes(lowered_.base(buffer)), lowered_.bytes(buffer)));
-      bytes_ += now - least;
-      least = now;
     }
   }
 }

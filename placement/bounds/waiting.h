@@ -23,12 +23,10 @@ class Waiting {
 
   /// Whether the op is an ancestor of the kernel.
   bool is_before(OpId op) const { return side_[index(op)] == Side::kBefore; }
-  /// The buffers that wait, each once: whole tensors, and parts that only parts of are read.
+  /// The buffers that wait, each once: whole tensors, or parts of them that are read.
   std::span<const BufferId> buffers() const { return buffers_; }
   /// Whether the kernel itself reads the buffer.
   bool is_read_now(BufferId buffer) const;
-  /// The least bytes that all that waits can have: of each tensor itself or the largest part that is read.
-  std::int64_t bytes() const { return bytes_; }
 
  private:
   enum class Side : std::uint8_t { kNeither, kBefore, kAfter };
@@ -37,9 +35,7 @@ class Waiting {
   OpId kernel_ = kNoOp;
   std::vector<Side> side_;  // [ops] Relation to the kernel.
   std::vector<BufferId> buffers_;
-  std::vector<bool> waits_;          // [buffers]
-  std::vector<std::int64_t> least_;  // [buffers] Bytes counted so far per whole tensor.
-  std::int64_t bytes_ = 0;
+  std::vector<bool> waits_;  // [buffers]
 };
 
 /// Bytes of a kernel's outputs, which it allocates; 0 for an update, which writes in place.
