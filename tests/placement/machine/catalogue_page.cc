@@ -36,15 +36,18 @@ it.
 ```
 machine = host | cluster ;
 host    = group { "," group } ;
-group   = ( device [ "x" count ] | count "x" device ) [ "by" link ] ;
+group   = ( kind [ "x" count ] | count "x" kind ) [ "by" link ] ;
+kind    = device [ ":" memory ] ;
 cluster = hosts { "," hosts } ;
 hosts   = [ count "x" ] "(" host ")" [ "by" link ] ;
 count   = whole number, at least 1; at most 256 devices in all ;
+memory  = a size with its unit, such as 60GiB or 24GB ;
 device, link = a name of the tables below ;
 ```
 
 - Spaces around `,`, `x` and parentheses may be left out: `2x(h100x8 by nvlink4)by ib-ndr`.
 - Capital letters, `-` and `_` in names make no difference: `RTX-4090` is `rtx4090`.
+- `rtx4090:3GiB x 2` are two devices with 3 GiB each, whatever the tables have; `--reserve` is taken off that.
 - Devices are named `gpu:0`, `gpu:1`, … and `cpu:0`, … in the order of the text; in a cluster `host0/gpu:0`, with
   the host `host0`.
 - Two devices of a host are linked by the slower of their two host links. `by LINK` behind a group replaces the
@@ -56,6 +59,7 @@ device, link = a name of the tables below ;
 ```sh
 emplace place GRAPH --devices "h100 x 4, epyc9654"
 emplace place GRAPH --devices "rtx4090, rtx3060, ryzen7950x"
+emplace place GRAPH --devices "rtx4090:20GiB x 2, ryzen7950x"
 emplace place GRAPH --devices "2 x (h100 x 8 by nvlink4, xeon8480 x 2) by ib-ndr"
 emplace place GRAPH --devices here
 ```
