@@ -64,8 +64,8 @@ def joint_graph(model: nn.Module, batch: dict[str, Tensor]) -> tuple[Callable[[]
         caught.append((copy.deepcopy(joint), how))
         return default_partition(joint, inputs, **how)
 
-    def keep(graph: fx.GraphModule, inputs: list[Tensor]) -> fx.GraphModule:
-        return graph
+    def keep(gm: fx.GraphModule, example_inputs: Any) -> fx.GraphModule:
+        return gm
 
     aot_function(loss, keep, keep, catch, keep_inference_input_mutations=True)(state, batch["x"], batch["y"])
     ((joint, how),) = caught
@@ -82,7 +82,12 @@ def kernel_of(node: fx.Node) -> tuple[str, Shapes]:
     for source in node.all_input_nodes:
         value = source.meta["tensors"][0] if "tensors" in source.meta else source.meta["val"]
         shapes.append(tuple(getattr(value, "shape", ())))
-    name = str(node.target).replace("aten._native_batch_norm_legit_functional", "aten.native_batch_norm")
+    name = str(node.target)
+    if name in (
+        "functional_aten_native_batch_norm_default",
+        "aten._native_batch_norm_legit_functional.default",
+    ):
+        name = "batch norm"
     return name, tuple(sorted(shapes))
 
 
@@ -147,7 +152,8 @@ class Theirs:
         with count.mode(0), torch.no_grad():
             made = run(self.forward, list(inputs))
             # The loss, then what is saved. Changed buffers are written in the graph.
-            loss, named = made[0], dict(zip((n.name for n in self.forward.output_node().args[0]), made))
+            results: Any = self.forward.output_node().args[0]
+            loss, named = made[0], {node.name: value for node, value in zip(results, made)}
             named |= {"tangents_1": torch.ones_like(loss)}
             del made
             arguments = [named.pop(n.name) for n in self.backward.nodes if n.op == "placeholder"]
@@ -194,7 +200,8 @@ def compare(name: str, options: argparse.Namespace, folder: Path) -> dict[str, l
     whole = em.place(graph, machine(folder, options.device, 1 << 40), budget="1s", progress=False)
     times = Times(whole)
     functorch.activation_memory_budget_solver = options.solver
-    functorch.activation_memory_budget_runtime_estimator = times if options.estimator == "times" else "flops"
+    estimator: Any = times if options.estimator == "times" else "flops"
+    functorch.activation_memory_budget_runtime_estimator = estimator
     wanted = torch.autograd.grad(loss_of(model, batch), list(model.parameters()))
     fixed = sum(each.nbytes for each in inputs)
     counts: dict[str, list[Any]] = defaultdict(list)

@@ -6,7 +6,7 @@
 #   ones are recomputed together, so that a smaller budget has a higher peak, and 0 that of keeping everything.
 # Output seen: 12 layers of a GPT without attention; of what is saved, and of the peak, at budget 1: 0.5 and 0.55 at budget
 #   0.5, 0.1 and 0.2 at 0.1, 0.05 and 0.57 at 0.05, 0.02 and 0.86 at 0.02, nothing and 1.0 at 0, where all runs twice.
-# Source: https://github.com/pytorch/pytorch/pull/126320; torch/_functorch/config.py describes what is saved.
+# Source: https://github.com/pytorch/pytorch/issues/197838 for peaks on a GPU; torch/_functorch/config.py has what is saved.
 # Consequence: a search for the largest budget that fits must not bisect, and where memory is scarce a budget
 #   bounds little of the peak. Plans of emplace bound the peak of the step.
 folder=$(mktemp -d)
