@@ -286,7 +286,7 @@ class Planner {
   const MemoryPlan& plan_;
   const std::span<const std::string> devices_;
   DerivedGraphBuilder builder_;
-  std::vector<TensorId> inputs_;           // Of the op that is added next.
+  std::vector<TensorId> inputs_;           // What the op that is added next reads.
   std::vector<OpId> source_;               // [ops of the plan's graph]
   std::vector<OpId> now_, again_, ended_;  // [ops] Their numbers in the plan's graph; kNoOp: not there.
   std::vector<OpId> recomputed_;

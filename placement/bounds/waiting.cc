@@ -63,7 +63,8 @@ std::vector<OpId> longest_chain(const LoweredGraph& lowered) {
 MostAlive most_alive(const LoweredGraph& lowered) {
   const std::vector<OpId> chain = longest_chain(lowered);
   if (chain.empty()) return {};
-  // Of each op the first kernel of the chain that it is before, and the last one that it is not before.
+  // Each op is an ancestor of the kernels of the chain from `before` on, and is one of those up to `after` or
+  // descends from them.
   const auto size = static_cast<std::int64_t>(chain.size());
   std::vector<std::int64_t> place(lowered.num_ops(), -1), before(lowered.num_ops(), size),
       after(lowered.num_ops(), -1);

@@ -210,15 +210,27 @@ TEST(MemoryPlan, RefusesTypesWithEffects) {
   EXPECT_EQ(why("AssignVariableOp"), "has an effect outside of the graph");
 }
 
+/// A random training graph, and a random plan of it; an error if an update comes before what would run again.
+struct RandomPlan {
+  RandomPlan(std::uint64_t seed, std::uint32_t stream)
+      : rng{seed, Purpose::kTest, stream},
+        graph{testing::random_training_graph(rng, 40)},
+        made{planned(graph, testing::random_plan(rng, graph, devices.size()), devices.names())} {}
+
+  Rng rng;
+  const OpGraph graph;
+  const DeviceSet devices = testing::sample_devices(2, true, 40'000);
+  const Result<PlannedGraph> made;
+};
+
 TEST(MemoryPlan, RandomPlansKeepTheOpsOfTheGraphAndWhatTheyRead) {
   int plans = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Rng rng{seed, Purpose::kTest, 1};
-    const OpGraph graph = testing::random_training_graph(rng, 40);
-    const DeviceSet devices = testing::sample_devices(2, true, 40'000);
-    const auto made = planned(graph, testing::random_plan(rng, graph, devices.size()), devices.names());
-    if (!made) continue;  // An update comes before what would run again.
+    const RandomPlan random{seed, 1};
+    if (!random.made) continue;
+    const OpGraph& graph = random.graph;
+    const PlannedGraph* const made = &*random.made;
     ++plans;
     const OpGraph& with = made->graph;
     ASSERT_TRUE(with.ids_are_topological());
@@ -240,21 +252,20 @@ TEST(MemoryPlan, GraphsOfPlansPassAllChecksAndTheirOpsTakeAsLongAsThoseTheyRepea
   int plans = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Rng rng{seed, Purpose::kTest, 2};
-    const OpGraph graph = testing::random_training_graph(rng, 40);
-    const DeviceSet devices = testing::sample_devices(2, true, 40'000);
-    const auto made = planned(graph, testing::random_plan(rng, graph, devices.size()), devices.names());
-    if (!made) continue;
+    const RandomPlan random{seed, 2};
+    if (!random.made) continue;
+    const OpGraph& graph = random.graph;
+    const PlannedGraph* const made = &*random.made;
     ++plans;
     OpGraphBuilder builder;
     for (std::uint32_t i = 0; i < made->graph.num_ops(); ++i) builder.add(copied_op(made->graph, OpId{i}));
     const auto checked = std::move(builder).build();
     ASSERT_TRUE(checked.ok()) << checked.error().context;
-    const CostTable known = derived(CostTable{graph, devices}, made->graph, made->source),
-                    computed{*checked, devices};
+    const CostTable known = derived(CostTable{graph, random.devices}, made->graph, made->source),
+                    computed{*checked, random.devices};
     for (std::uint32_t i = 0; i < checked->num_ops(); ++i) {
       const OpId op{i};
-      for (std::uint8_t d = 0; d < devices.size(); ++d)
+      for (std::uint8_t d = 0; d < random.devices.size(); ++d)
         ASSERT_EQ(known.ns(DeviceId{d}, op), computed.ns(DeviceId{d}, op)) << checked->name(op);
       ASSERT_TRUE(std::ranges::equal(checked->readers(op), made->graph.readers(op)));
       ASSERT_EQ(checked->output_bytes(op), made->graph.output_bytes(op));

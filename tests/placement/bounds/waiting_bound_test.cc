@@ -180,7 +180,7 @@ TEST(WaitingBound, TheMostAliveIsThatOfAllKernelsOfTheChain) {
 /// A step with random decisions, on random devices.
 struct Trial {
   double step_time_s = 0;
-  std::int64_t peak_bytes = 0;  ///< That of the fullest device.
+  std::int64_t peak_bytes = 0;  ///< The peak of the fullest device [B].
 };
 std::vector<Trial> random_trials(const OpGraph& graph, const DeviceSet& devices,
                                  const Constraints& constraints, Rng& rng) {
