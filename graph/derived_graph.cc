@@ -27,7 +27,7 @@ DerivedGraphBuilder::DerivedGraphBuilder(const OpGraph& from) : from_{from} {
 }
 
 OpId DerivedGraphBuilder::copy(OpId op, std::span<const TensorId> inputs, std::string_view name_end,
-                               Phase phase) {
+                               Phase phase, bool parameters) {
   const OpId added = next();
   name(op, name_end);
   source_.push_back(op);
@@ -35,7 +35,7 @@ OpId DerivedGraphBuilder::copy(OpId op, std::span<const TensorId> inputs, std::s
   graph_.flags_.push_back(from_.flags_[index(op)]);
   graph_.phases_.push_back(phase);
   graph_.flops_.push_back(from_.flops(op));
-  graph_.param_bytes_.push_back(from_.param_bytes(op));
+  graph_.param_bytes_.push_back(parameters ? from_.param_bytes(op) : 0);
   graph_.conv_groups_.push_back(from_.conv_groups(op));
   graph_.attr_.push_back(from_.attr_[index(op)]);
   graph_.groups_.push_back(from_.group(op));

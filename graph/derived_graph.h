@@ -21,7 +21,9 @@ class DerivedGraphBuilder {
   /// Adds an op of `from` without colocation, with these inputs, in argument order.
   OpId copy(OpId op, std::span<const TensorId> inputs) { return copy(op, inputs, {}, from_.phase(op)); }
   /// The same in another phase; its name ends in `name_end`. @pre No op of the graph has this name.
-  OpId copy(OpId op, std::span<const TensorId> inputs, std::string_view name_end, Phase phase);
+  /// With `parameters` it has those that are inside of the op; without, it uses those of another copy.
+  OpId copy(OpId op, std::span<const TensorId> inputs, std::string_view name_end, Phase phase,
+            bool parameters = true);
 
   /// An op that is not in `from`. It takes no time, and has no attributes.
   struct Added {

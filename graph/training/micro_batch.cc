@@ -1,0 +1,177 @@
+#include "graph/training/micro_batch.h"
+
+#include <string>
+#include <utility>
+
+#include "base/text/words.h"
+#include "graph/copied_op.h"
+#include "graph/op_role.h"
+
+namespace emplace {
+namespace {
+
+/// Whether an op may have been added for micro-batches: its name ends in "@gradient", "@accumulate" or "@"
+/// and a number.
+bool has_name_of_micro_batch(std::string_view name) {
+  const std::size_t at = name.rfind('@');
+  if (at == std::string_view::npos) return false;
+  const std::string_view end = name.substr(at);
+  return end == kGradient || end == kAccumulate ||
+         (end.size() > 1 && end.find_first_not_of("0123456789", 1) == std::string_view::npos);
+}
+
+/// Builds the graph of a micro-batch, op by op in the order of the original graph.
+class Accumulator {
+ public:
+  explicit Accumulator(const OpGraph& graph) : graph_{graph}, sum_of_(graph.num_tensors(), kNoOp) {}
+
+  Result<MicroBatchGraph> run() {
+    EMPLACE_TRY(check_micro_batches(graph_));
+    find_gradients();
+    now_.assign(graph_.num_ops(), kNoOp);
+    for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
+      const OpId op{i};
+      OpSpec spec = copied_op(graph_, op);
+      const auto inputs = graph_.inputs(op);
+      for (std::size_t k = 0; k < inputs.size(); ++k) spec.inputs[k] = edge(op, inputs[k]);
+      if (spec.colocate != kNoOp)
+        colocated_.emplace_back(builder_.size(), std::exchange(spec.colocate, kNoOp));
+      now_[i] = add(std::move(spec), op, each_[i]);
+      for (std::size_t k = 0; k < graph_.num_outputs(op); ++k)
+        if (is_gradient_[index(graph_.output(op, k))]) accumulate(op, k);
+    }
+    for (const auto& [op, with] : colocated_)
+      builder_[OpId{static_cast<std::uint32_t>(op)}].colocate = now_[index(with)];
+    builder_.set_name(graph_.name()).set_source(graph_.source()).set_meta_json(graph_.meta_json());
+    EMPLACE_TRY_ASSIGN(OpGraph graph, std::move(builder_).build());
+    return MicroBatchGraph{std::move(graph), std::move(source_), std::move(each_of_)};
+  }
+
+ private:
+  bool is_kernel(OpId op) const {
+    return !graph_.is_state(op) && (!graph_.is_view(op) || graph_.inputs(op).empty());
+  }
+
+  /// Whether a state op is an input of the model. A parameter of an HLO module may as well be a weight.
+  bool is_input(OpId op) const {
+    if (!graph_.is_state(op) || !graph_.inputs(op).empty()) return false;
+    const OpRole role = role_of_type(graph_.type_name(op));
+    return role.kind != nullptr && role.kind->state == StateKind::kInput &&
+           role.vocabulary != Vocabulary::kHlo;
+  }
+
+  /// The op that makes the data of a tensor, through views.
+  OpId maker(TensorId tensor) const {
+    OpId op = graph_.producer(tensor);
+    while (!is_kernel(op) && !graph_.inputs(op).empty()) op = graph_.producer(graph_.inputs(op)[0]);
+    return op;
+  }
+
+  /// Finds what each micro-batch has of its own, and which of it the update reads.
+  void find_gradients() {
+    each_.assign(graph_.num_ops(), false);
+    is_gradient_.assign(graph_.num_tensors(), false);
+    for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
+      const OpId op{i};
+      const bool update = graph_.phase(op) == Phase::kUpdate;
+      if (is_kernel(op)) each_[i] = !update;
+      for (const TensorId input : graph_.inputs(op)) {
+        const OpId producer = graph_.producer(input);
+        if (update) {
+          is_gradient_[index(input)] =
+              is_gradient_[index(input)] || (each_[index(producer)] && is_kernel(maker(input)));
+        } else if (each_[i] || !is_kernel(op)) {
+          // An input of the model that a pass reads is that of its micro-batch, and so are its views.
+          if (is_input(producer)) each_[index(producer)] = true;
+          each_[i] = each_[i] || each_[index(producer)];
+        }
+      }
+    }
+  }
+
+  EdgeSpec edge(OpId reader, TensorId tensor) const {
+    const OpId op = graph_.producer(tensor);
+    if (graph_.phase(reader) == Phase::kUpdate && is_gradient_[index(tensor)])
+      return {static_cast<std::uint32_t>(index(sum_of_[index(tensor)])), 0};
+    return {static_cast<std::uint32_t>(index(now_[index(op)])),
+            static_cast<std::uint32_t>(index(tensor) - index(graph_.first_output(op)))};
+  }
+
+  OpId add(OpSpec spec, OpId source, bool each) {
+    source_.push_back(source);
+    each_of_.push_back(each);
+    return builder_.add(std::move(spec));
+  }
+
+  /// Adds the sum of a gradient, and the op that adds output `k` of `op` to it.
+  void accumulate(OpId op, std::size_t k) {
+    const TensorId tensor = graph_.output(op, k);
+    const OpId source = maker(tensor);
+    const std::string name = std::string{graph_.name(op)} + (k > 0 ? "#" + std::to_string(k) : "");
+    const auto shape = graph_.shape(tensor);
+    const TensorSpec like{graph_.dtype(tensor), {shape.begin(), shape.end()}};
+    const std::string group{graph_.group_name(op)};
+    OpSpec sum{.name = name + std::string{kGradient},
+               .type = "OptimizerState",
+               .outputs = {like},
+               .group = group,
+               .colocate = now_[index(source)]};
+    const OpId gradient = add(std::move(sum), source, false);
+    std::int64_t elements = 1;
+    for (const std::int64_t size : shape) elements *= size;
+    OpSpec addition{
+        .name = name + std::string{kAccumulate},
+        .type = "aten::add_",
+        .inputs = {{static_cast<std::uint32_t>(index(gradient)), 0},
+                   {static_cast<std::uint32_t>(index(now_[index(op)])), static_cast<std::uint32_t>(k)}},
+        .outputs = {like},
+        .flops = elements,
+        .group = group,
+        .phase = Phase::kUpdate,  // It writes in place.
+        .colocate = now_[index(source)]};
+    sum_of_[index(tensor)] = add(std::move(addition), source, true);
+  }
+
+  const OpGraph& graph_;
+  OpGraphBuilder builder_;
+  std::vector<OpId> source_;       // [ops of the new graph]
+  std::vector<bool> each_of_;      // [ops of the new graph]
+  std::vector<bool> each_;         // [ops]
+  std::vector<bool> is_gradient_;  // [tensors]
+  std::vector<OpId> sum_of_;       // [tensors] The op that adds it up; kNoOp: none.
+  std::vector<OpId> now_;          // [ops] Their numbers in the new graph.
+  std::vector<std::pair<std::size_t, OpId>> colocated_;
+};
+
+}  // namespace
+
+Result<Unit> check_micro_batches(const OpGraph& graph) {
+  constexpr const char* kWhat = "micro-batches";
+  if (!graph.ids_are_topological())
+    return invalid(kWhat, "need a graph that lists producers before their readers");
+  bool backward = false, update = false;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    const Phase phase = graph.phase(OpId{i});
+    backward = backward || phase == Phase::kBackward;
+    update = update || phase == Phase::kUpdate;
+    for (const TensorId input : graph.inputs(OpId{i}))
+      if (const OpId read = graph.producer(input); phase < graph.phase(read))
+        return invalid(quoted_op(graph, OpId{i}),
+                       "of the phase " + std::string{phase_name(phase)} + " reads the result of " +
+                           quoted_op(graph, read) + " of the phase " +
+                           std::string{phase_name(graph.phase(read))},
+                       "correct the phase of one of them");
+    if (has_name_of_micro_batch(graph.name(OpId{i})))
+      return invalid(quoted_op(graph, OpId{i}), "is called as what micro-batches add",
+                     "use the graph of one micro-batch");
+  }
+  if (backward && update) return Unit{};
+  return invalid(kWhat,
+                 std::string{"need a training step, and no op of this graph has the phase "} +
+                     (backward ? "update" : "backward"),
+                 "trace a whole step: em.trace, emplace import --train, or generate --training");
+}
+
+Result<MicroBatchGraph> micro_batch_graph(const OpGraph& graph) { return Accumulator{graph}.run(); }
+
+}  // namespace emplace

@@ -1,0 +1,109 @@
+// Goal: the lifted step of a pipeline is the plain step of its unrolled graph. Method: random training
+// graphs, machines, placements and schedules; both must agree in the step time, the peaks, the busy times and
+// the bytes moved.
+#include "executor/pipeline/lifted_step.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "executor/pipeline/pipeline_simulator.h"
+#include "executor/sim/simulator.h"
+#include "graph/copied_op.h"
+#include "graph/memory_plan.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace {
+namespace {
+
+/// A random training graph in which every kernel takes time, with an update at its end.
+OpGraph random_step(Rng& rng) {
+  const OpGraph graph = testing::random_training_graph(rng, 8 + rng.below(40));
+  OpGraphBuilder builder;
+  builder.set_name("step");
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    OpSpec op = copied_op(graph, OpId{i});
+    for (auto& [kind, us] : op.measured_us) us = std::max(us, 0.5);
+    op.phase = i < graph.num_ops() / 2 ? Phase::kForward : Phase::kBackward;
+    if (op.type == "Parameter" && rng.below(3) == 0) {
+      op.type = "Input";
+      op.param_bytes = 0;
+    }
+    builder.add(std::move(op));
+  }
+  const auto last = static_cast<std::uint32_t>(graph.num_ops() - 1);
+  for (std::uint32_t k = 0; k < 3; ++k) {
+    OpSpec op{.name = "update" + std::to_string(k),
+              .type = "Work",
+              .inputs = {{last - rng.below(last / 2), 0}},
+              .outputs = {{DType::kU8, {1 + rng.below(500)}}},
+              .phase = Phase::kUpdate,
+              .measured_us = {{"gpu", 1 + rng.below(5)}, {"cpu", 7}}};
+    if (k > 0) op.inputs.push_back({static_cast<std::uint32_t>(graph.num_ops()) + k - 1, 0});
+    builder.add(std::move(op));
+  }
+  return std::move(builder).build().value();
+}
+
+/// A placement with stages: a few changes of device along the ops.
+Placement staged_placement(Rng& rng, const OpGraph& graph, std::size_t devices) {
+  if (rng.below(4) == 0) return testing::random_placement(rng, graph.num_ops(), devices);
+  Placement placement(graph.num_ops());
+  const std::uint32_t stages = 1 + rng.below(4);
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    const bool back = graph.phase(OpId{i}) != Phase::kForward;
+    const auto n = static_cast<std::uint32_t>(graph.num_ops());
+    const std::uint32_t at = back ? n - i : i;
+    placement[i] = static_cast<DeviceId>(at * 2 * stages / n % devices);
+  }
+  return placement;
+}
+
+TEST(LiftedStep, EqualsTheUnrolledGraph) {
+  constexpr int kCases = 2000;
+  std::size_t with_pipelines = 0, left_out = 0;
+  for (std::uint64_t seed = 0; seed < kCases; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 60};
+    OpGraph graph = random_step(rng);
+    const std::size_t gpus = 1 + rng.below(4);
+    DeviceSet devices = testing::sample_devices(gpus, rng.below(2) == 0, 20'000);
+    if (rng.below(3) == 0 && devices.size() > 1) devices = testing::with_random_sharing(rng, devices);
+    if (rng.below(3) == 0) {
+      MemoryPlan plan = testing::random_plan(rng, graph, devices.size());
+      plan.moved.clear();
+      std::vector<std::string> names;
+      for (std::size_t d = 0; d < devices.size(); ++d)
+        names.push_back(devices[static_cast<DeviceId>(d)].name);
+      if (auto with_plan = planned(graph, plan, names)) graph = std::move(with_plan->graph);
+    }
+    const Pipeline pipeline{1 + rng.below(6),
+                            rng.below(2) == 0 ? PipelineSchedule::kGPipe : PipelineSchedule::k1F1B};
+    PipelineSimulator lifted{graph, devices, pipeline};
+    const Placement placement = staged_placement(rng, graph, devices.size());
+    Measurement fast, plain;
+    ASSERT_TRUE(lifted.measure(placement, fast).ok());
+    const auto step = lifted.unroll(placement);
+    if (!step.ok()) {  // A view of several tensors.
+      ASSERT_EQ(step.error().code, Errc::kUnsupported);
+      ++left_out;
+      continue;
+    }
+    const auto micro_batch = micro_batch_graph(graph);
+    ASSERT_TRUE(micro_batch.ok());
+    const CostTable costs{micro_batch->graph, devices};
+    Simulator simulator{step->graph, devices, CostTable{costs, step->source}};
+    ASSERT_TRUE(simulator.measure(step->placement, plain).ok());
+    ASSERT_EQ(fast.step_time_s, plain.step_time_s);
+    ASSERT_EQ(fast.bytes_moved, plain.bytes_moved);
+    ASSERT_EQ(fast.peak_bytes, plain.peak_bytes);
+    ASSERT_EQ(fast, plain);
+    with_pipelines += lifted.chunks(placement).size() > 4 && pipeline.micro_batches > 1;
+  }
+  EXPECT_GT(with_pipelines, kCases / 3);
+  EXPECT_LT(left_out, kCases / 10);
+}
+
+}  // namespace
+}  // namespace emplace
