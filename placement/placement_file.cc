@@ -169,6 +169,11 @@ Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& gr
                 {"created", info.created},
                 {"ops", std::move(ops)}};
   if (!info.plan.empty()) document.update(plan_json(graph, devices, info.plan));
+  if (info.strategy.pipelined())
+    document["strategy"] = {{"micro_batches", info.strategy.micro_batches},
+                            {"replicas", 1},
+                            {"shards", 1},
+                            {"schedule", word_of(info.strategy.schedule)}};
   if (!info.order.empty()) {
     json order = json::array();
     const auto list = [&](const OpGraph& ordered) {
@@ -190,6 +195,32 @@ Result<Placement> load_placement(const std::filesystem::path& path, const OpGrap
   EMPLACE_TRY_ASSIGN(const auto document, read(path));
   return resolve(document, printable(path.filename().string()), graph, graph_sha256, plans,
                  [&](const std::string& name) { return devices.find(name); });
+}
+
+Result<Strategy> load_strategy(const std::filesystem::path& path) {
+  EMPLACE_TRY_ASSIGN(const auto document, read(path));
+  const auto found = document.find("strategy");
+  if (found == document.end()) return Strategy{};
+  const std::string where = printable(path.filename().string());
+  Strategy strategy;
+  const auto count = [&](const char* key, std::uint64_t most) -> Result<std::uint32_t> {
+    const auto value = found->find(key);
+    if (value == found->end()) return std::uint32_t{1};
+    if (value->is_number_unsigned() && value->get<std::uint64_t>() >= 1 &&
+        value->get<std::uint64_t>() <= most)
+      return value->get<std::uint32_t>();
+    return invalid(where, fmt::format("its strategy has {} that are not from 1 to {}", key, most));
+  };
+  if (!found->is_object()) return invalid(where, "its strategy is no object");
+  EMPLACE_TRY_ASSIGN(strategy.micro_batches, count("micro_batches", kMostMicroBatches));
+  for (const char* key : {"replicas", "shards"}) EMPLACE_TRY(count(key, 1));
+  if (const auto schedule = found->find("schedule"); schedule != found->end()) {
+    const auto word = schedule->is_string() ? parse_word<PipelineSchedule>(schedule->get<std::string>())
+                                            : Result<PipelineSchedule>{invalid("schedule", "is no word")};
+    if (!word) return invalid(where, "its strategy: " + word.error().context);
+    strategy.schedule = *word;
+  }
+  return strategy;
 }
 
 Result<MemoryPlan> load_plan(const std::filesystem::path& path, const OpGraph& graph,

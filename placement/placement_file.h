@@ -14,6 +14,7 @@
 #include "placement/machine/device.h"
 #include "placement/measurement.h"
 #include "placement/placement.h"
+#include "placement/strategy.h"
 
 namespace emplace {
 
@@ -24,6 +25,7 @@ struct PlacementInfo {
   std::uint64_t seed = 0;
   std::string created;  ///< Creation time as "2026-01-31T12:34:56Z".
   MemoryPlan plan;      ///< Memory decisions; empty: the file has version 1.
+  Strategy strategy;    ///< Steps that it was measured in.
   OpOrder order;        ///< Order of the plan's graph that the placement was measured in; empty: issue order.
 };
 
@@ -64,6 +66,10 @@ Result<Placement> load_placement(const std::filesystem::path& path, const OpGrap
 /// placement file, is for another graph (by hash), or names an unknown op, output or device.
 Result<MemoryPlan> load_plan(const std::filesystem::path& path, const OpGraph& graph,
                              const std::string& graph_sha256, const DeviceSet& devices);
+
+/// The strategy that a placement file states; one copy of one batch if it states none. Errors: kIo; kInvalid
+/// if it is not a placement file, or its strategy is unknown here.
+Result<Strategy> load_strategy(const std::filesystem::path& path);
 
 /// The order of the ops that a placement file lists; empty if it lists none. `graph`: that of the file's
 /// plan, if it has one; the hash is always that of the original graph. Errors: kIo; kInvalid if it is not a

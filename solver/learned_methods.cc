@@ -33,6 +33,10 @@ Result<Unit> check(const Request& request, const LearnedMethods& learned) {
   if (request.allowed().memory() && (learned.learns(request.method) || request.by_policy()))
     return invalid("--allow " + printable(request.allow, 40), "is not for methods that learn",
                    "they answer with what fits as it is; use auto, a heuristic or a search");
+  if (request.judge.strategy.pipelined() && learned.learns(request.method))
+    return invalid("--micro-batches " + std::to_string(request.judge.strategy.micro_batches),
+                   "is not for methods that learn",
+                   "they are trained on single steps; use auto or a heuristic");
   return Unit{};
 }
 

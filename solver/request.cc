@@ -58,6 +58,25 @@ Result<Unit> check_several(const Request& request) {
   return check_auto(request, option);
 }
 
+/// Steps of several micro-batches are known to the searches of placements alone.
+Result<Unit> check_micro_batches(const Request& request) {
+  EMPLACE_TRY(check_strategy(request.judge));
+  if (!request.judge.strategy.pipelined()) return Unit{};
+  const std::string option = "--micro-batches " + std::to_string(request.judge.strategy.micro_batches);
+  if (request.allowed().order || request.allowed().offload)
+    return invalid(option, "has no search for orders or moved tensors",
+                   "use --allow recompute, or remove --allow");
+  if (request.allowed().memory() && request.method != "auto")
+    return invalid(option, "has memory plans in auto alone", "remove --allow, or --method");
+  if (request.robust || request.best_of > 1 || request.noise)
+    return invalid(option, "has no noise and no search for several placements",
+                   "remove --robust, --best-of and --jitter");
+  if (!request.policy.empty() || !request.weights.empty() || request.method == "pretrained")
+    return invalid(option, "is not for policies",
+                   "they are trained on single steps; use auto or a heuristic");
+  return Unit{};
+}
+
 }  // namespace
 
 Allowed Request::allowed() const {
@@ -111,6 +130,7 @@ Result<Unit> Request::check() const {
   EMPLACE_TRY(check_allowed(*this));
   if (unseen_order >= 0) EMPLACE_TRY(check_zero_shot(*this, "--unseen-order"));
   if (pass) EMPLACE_TRY(check_zero_shot(*this, "--pass"));
+  EMPLACE_TRY(check_micro_batches(*this));
   return check_several(*this);
 }
 

@@ -15,6 +15,7 @@
 #include "solver/memory/plan_search.h"
 #include "solver/memory/planned_methods.h"
 #include "solver/methods.h"
+#include "solver/pipeline/pipeline_search.h"
 #include "solver/portfolio/ordered_portfolio.h"
 #include "solver/portfolio/portfolio.h"
 #include "solver/search/distinct.h"
@@ -164,6 +165,8 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
     problem.context.starts = starts;
   }
   start_budget();
+  if (request.judge.strategy.pipelined())
+    return search_pipelines(methods, problem, request.judge, model, allowed);
   if (allowed.memory()) return search_plans(methods, problem, request.judge, model, allowed);
   if (allowed.order) return run_ordered_portfolio(methods, problem, request.judge, model);
   if (request.robust || request.best_of > 1) return several(request, problem, model, methods);

@@ -15,12 +15,12 @@ MicroBatchGraph checked(Result<MicroBatchGraph> graph) {
 }  // namespace
 
 struct PipelineSimulator::State {
-  State(const OpGraph& graph, const DeviceSet& devices_in, const Pipeline& pipeline_in)
-      : pipeline{pipeline_in},
+  State(const OpGraph& graph, const DeviceSet& devices_in, const Strategy& strategy_in)
+      : strategy{strategy_in},
         devices{devices_in},
         micro_batch{checked(micro_batch_graph(graph))},
         tables{micro_batch.graph, devices_in},
-        lifted{micro_batch, tables, pipeline_in.micro_batches},
+        lifted{micro_batch, tables, strategy_in.micro_batches},
         num_ops{graph.num_ops()},
         placed(micro_batch.graph.num_ops()) {}
 
@@ -31,10 +31,10 @@ struct PipelineSimulator::State {
     return Unit{};
   }
   Result<UnrolledGraph> unroll(const Chunks& chunks, const PipelineOrder& order) const {
-    return unrolled(micro_batch, tables.lowered, chunks, order, pipeline.micro_batches, placed);
+    return unrolled(micro_batch, tables.lowered, chunks, order, strategy.micro_batches, placed);
   }
 
-  const Pipeline pipeline;
+  const Strategy strategy;
   const DeviceSet& devices;
   const MicroBatchGraph micro_batch;
   const StepTables tables;
@@ -43,15 +43,15 @@ struct PipelineSimulator::State {
   Placement placed;  // [ops of the micro-batch's graph]
 };
 
-PipelineSimulator::PipelineSimulator(const OpGraph& graph, const DeviceSet& devices, const Pipeline& pipeline)
-    : state_{std::make_unique<State>(graph, devices, pipeline)} {}
+PipelineSimulator::PipelineSimulator(const OpGraph& graph, const DeviceSet& devices, const Strategy& strategy)
+    : state_{std::make_unique<State>(graph, devices, strategy)} {}
 PipelineSimulator::~PipelineSimulator() = default;
 
 Result<Unit> PipelineSimulator::measure(std::span<const DeviceId> placement, Measurement& out) {
   State& own = *state_;
   EMPLACE_TRY(own.place(placement));
   const Chunks chunks = cut_into_chunks(own.micro_batch, own.tables.lowered, own.placed);
-  const PipelineOrder order = pipeline_order(chunks, own.pipeline, own.devices.size());
+  const PipelineOrder order = pipeline_order(chunks, own.strategy, own.devices.size());
   if (LiftedStep::supports(own.devices)) {
     own.lifted.run(own.placed, chunks, order, out);
     return Unit{};
@@ -64,8 +64,10 @@ Result<Unit> PipelineSimulator::measure(std::span<const DeviceId> placement, Mea
 Result<UnrolledGraph> PipelineSimulator::unroll(std::span<const DeviceId> placement) const {
   EMPLACE_TRY(state_->place(placement));
   const Chunks chunks = cut_into_chunks(state_->micro_batch, state_->tables.lowered, state_->placed);
-  return state_->unroll(chunks, pipeline_order(chunks, state_->pipeline, state_->devices.size()));
+  return state_->unroll(chunks, pipeline_order(chunks, state_->strategy, state_->devices.size()));
 }
+
+const MicroBatchGraph& PipelineSimulator::micro_batch() const { return state_->micro_batch; }
 
 Chunks PipelineSimulator::chunks(std::span<const DeviceId> placement) const {
   EMPLACE_CHECK(state_->place(placement).ok(), "a placement of the graph");

@@ -18,8 +18,8 @@ namespace emplace {
 /// it.
 class PipelineSimulator final : public Executor {
  public:
-  /// @pre check_micro_batches(graph), pipeline.micro_batches >= 1.
-  PipelineSimulator(const OpGraph& graph, const DeviceSet& devices, const Pipeline& pipeline);
+  /// @pre check_micro_batches(graph), strategy.micro_batches >= 1.
+  PipelineSimulator(const OpGraph& graph, const DeviceSet& devices, const Strategy& strategy);
   ~PipelineSimulator() override;
   PipelineSimulator(const PipelineSimulator&) = delete;
   PipelineSimulator& operator=(const PipelineSimulator&) = delete;
@@ -28,8 +28,11 @@ class PipelineSimulator final : public Executor {
   /// Errors: kInvalid if the length is not the number of ops or a device is out of range; those of unroll().
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
 
-  /// The step as an ordinary graph. Errors: as measure(); those of unrolled().
+  /// The step as an ordinary graph, made of that of micro_batch(). Errors: as measure(); those
+  /// of unrolled().
   Result<UnrolledGraph> unroll(std::span<const DeviceId> placement) const;
+  /// The graph of a micro-batch.
+  const MicroBatchGraph& micro_batch() const;
   /// The stages of a placement, and how often each device changes what it runs. @pre as measure().
   Chunks chunks(std::span<const DeviceId> placement) const;
 

@@ -1,5 +1,7 @@
 #include "executor/split/judge.h"
 
+#include "base/text/words.h"
+#include "executor/pipeline/pipeline_simulator.h"
 #include "executor/sim/placeto_model.h"
 #include "executor/split/latency_model.h"
 #include "executor/split/load_model.h"
@@ -15,8 +17,25 @@ Result<Judge> parse_judge(const std::string& objective, const std::string& dispa
   return Judge{*by, {.dispatch = *order}};
 }
 
+Result<Unit> check_strategy(const Judge& judge) {
+  const std::uint32_t micro_batches = judge.strategy.micro_batches;
+  const std::string option = "--micro-batches " + std::to_string(micro_batches);
+  if (micro_batches == 0 || micro_batches > kMostMicroBatches)
+    return invalid(option, "is out of range", "use 1 to " + std::to_string(kMostMicroBatches));
+  if (!judge.strategy.pipelined()) return Unit{};
+  if (judge.objective != Objective::kStepTime)
+    return invalid(option, "needs --objective step-time",
+                   "the other objectives are about many steps, or none");
+  if (judge.simulator.dispatch != Dispatch::kProgram)
+    return invalid(option, "needs --dispatch program", "a pipeline has an order of its own");
+  if (judge.placeto)
+    return invalid(option, "needs --executor sim", "Placeto's simulator knows one copy of the graph");
+  return Unit{};
+}
+
 std::unique_ptr<Executor> make_model(const OpGraph& graph, const DeviceSet& devices, const Judge& judge) {
   if (judge.objective == Objective::kStepTime && judge.placeto) return make_placeto_model(graph, devices);
+  if (judge.strategy.pipelined()) return std::make_unique<PipelineSimulator>(graph, devices, judge.strategy);
   if (judge.objective == Objective::kStepTime)
     return std::make_unique<Simulator>(graph, devices, judge.simulator);
   if (judge.objective == Objective::kLatency)
@@ -31,6 +50,7 @@ bool fits_a_step(const Judge& judge, const OpGraph& graph) {
 ProvenBound bound_of(const Judge& judge, const OpGraph& graph, const DeviceSet& devices,
                      const Constraints& constraints, const Allowed& allowed) {
   if (judge.placeto) return {};
+  if (judge.strategy.pipelined()) return strategy_bound(graph, devices, constraints, judge.strategy);
   return proven_bound(graph, devices, constraints, judge.objective, allowed);
 }
 

@@ -7,6 +7,7 @@
 #include "executor/sim/simulator.h"
 #include "placement/bounds/lower_bound.h"
 #include "placement/objective.h"
+#include "placement/strategy.h"
 
 namespace emplace {
 
@@ -14,13 +15,19 @@ namespace emplace {
 struct Judge {
   Objective objective = Objective::kStepTime;
   SimulatorOptions simulator;  ///< Options for step times.
+  Strategy strategy;           ///< Micro-batches of a step, for step times by the simulator.
   bool placeto = false;        ///< Step times by Placeto's simulator (executor/sim/placeto_model.h).
 };
 
 /// Errors: kInvalid for an unknown objective or dispatch.
 Result<Judge> parse_judge(const std::string& objective, const std::string& dispatch);
 
-/// Creates the simulator, or the load or latency model of splits. `graph` and `devices` must outlive it.
+/// Errors (kInvalid): micro-batches with another objective, dispatch or model of a step, or more than
+/// kMostMicroBatches of them.
+Result<Unit> check_strategy(const Judge& judge);
+
+/// Creates the simulator of steps or pipelines, or the load or latency model of splits. `graph` and `devices`
+/// must outlive it. @pre check_strategy(judge), and check_micro_batches(graph) if there are several.
 std::unique_ptr<Executor> make_model(const OpGraph& graph, const DeviceSet& devices, const Judge& judge);
 
 /// Whether a placement is valid only if one simulated step fits, so that proofs about steps (must_fit())

@@ -1,5 +1,6 @@
 #include "graph/training/micro_batch.h"
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
@@ -144,6 +145,13 @@ class Accumulator {
 };
 
 }  // namespace
+
+std::int64_t batch_of(const OpGraph& graph) {
+  const auto meta = nlohmann::json::parse(graph.meta_json(), nullptr, /*allow_exceptions=*/false);
+  if (!meta.is_object()) return 0;
+  const auto batch = meta.find("batch");
+  return batch != meta.end() && batch->is_number_integer() ? batch->get<std::int64_t>() : 0;
+}
 
 Result<Unit> check_micro_batches(const OpGraph& graph) {
   constexpr const char* kWhat = "micro-batches";

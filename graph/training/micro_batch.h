@@ -28,6 +28,9 @@ struct MicroBatchGraph {
   std::vector<bool> each;
 };
 
+/// Samples of the batch that the graph was made for (`meta.batch`); 0: it does not state them.
+std::int64_t batch_of(const OpGraph& graph);
+
 /// Errors (kInvalid): as micro_batch_graph().
 Result<Unit> check_micro_batches(const OpGraph& graph);
 

@@ -4,22 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
+#include "graph/training/micro_batch.h"
 #include "placement/machine/cost_model.h"
 
 namespace emplace {
 namespace {
-
-/// Returns meta.batch, or 0.
-std::int64_t batch_of(const OpGraph& graph) {
-  const auto meta = nlohmann::json::parse(graph.meta_json(), nullptr, /*allow_exceptions=*/false);
-  if (!meta.is_object()) return 0;
-  const auto batch = meta.find("batch");
-  return batch != meta.end() && batch->is_number_integer() ? batch->get<std::int64_t>() : 0;
-}
 
 bool is_input(const OpGraph& graph, OpId op) { return graph.is_state(op) && graph.type_name(op) == "Input"; }
 

@@ -9,6 +9,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "graph/formats/graph_file.h"
+#include "graph/training/micro_batch.h"
 #include "launcher/inputs/this_machine.h"
 #include "placement/bounds/feasibility.h"
 #include "placement/machine/arithmetic_notes.h"
@@ -52,6 +53,15 @@ Result<CostVersion> InputOptions::cost_version() const {
   auto version = parse_word<CostVersion>(costs);
   if (!version) return invalid("--cost-version", version.error().context);
   return version;
+}
+
+Result<Judge> InputOptions::judge() const {
+  EMPLACE_TRY_ASSIGN(auto judge, parse_judge(objective, dispatch));
+  const auto order = parse_word<PipelineSchedule>(schedule);
+  if (!order) return invalid("--schedule", order.error().context);
+  const std::uint64_t most = std::uint64_t{kMostMicroBatches} + 1;
+  judge.strategy = {static_cast<std::uint32_t>(std::min(micro_batches, most)), *order};
+  return judge;
 }
 
 Result<DeviceSet> open_resolved_devices(const std::string& devices, const Reserve& reserve,
@@ -101,7 +111,8 @@ Result<Unit> must_fit(const Inputs& inputs, bool recomputes) {
 }
 
 Result<Inputs> open_inputs(const InputOptions& options) {
-  EMPLACE_TRY_ASSIGN(const auto judge, parse_judge(options.objective, options.dispatch));
+  EMPLACE_TRY_ASSIGN(const auto judge, options.judge());
+  EMPLACE_TRY(check_strategy(judge));
   EMPLACE_TRY_ASSIGN(const auto costs, options.cost_version());
   Reserve reserve;
   if (!options.reserve.empty()) {
@@ -117,6 +128,9 @@ Result<Inputs> open_inputs(const InputOptions& options) {
     devices = std::move(opened);
   }
   EMPLACE_TRY_ASSIGN(auto graph, open_graph(options.graph, options.reading));
+  if (judge.strategy.pipelined())
+    if (auto checked = check_micro_batches(graph); !checked)
+      return invalid(printable(options.graph), checked.error().context);
   bool workload = false;
   if (!devices) {
     auto brought = machine_of(graph, judge.objective, reserve, costs);

@@ -22,10 +22,15 @@ namespace emplace::launcher {
 struct InputOptions {
   std::string graph, devices, reserve, rules, objective = "step-time", dispatch = "program";
   std::string costs{word_of(kCurrentCosts)};
+  std::uint64_t micro_batches = 1;
+  std::string schedule{word_of(PipelineSchedule::k1F1B)};
   GraphReading reading = {};
 
   /// Errors (kInvalid): an unknown cost version.
   Result<CostVersion> cost_version() const;
+  /// The judge that objective, dispatch and micro-batches name. Errors: those of parse_judge(); an unknown
+  /// schedule.
+  Result<Judge> judge() const;
 };
 
 /// A graph, a machine, the constraints between them, and the objective.

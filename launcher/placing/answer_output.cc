@@ -145,6 +145,7 @@ Json answer_json(const Answer& answer, const AnswerFacts& facts) {
   if (request.best_of > 1) json["placements"] = placements_json(answer, facts.output);
   if (!answer.notes.empty()) json["note"] = joined(answer.notes);
   json["findings"] = findings_json(answer);
+  add_pipeline(json, facts.pipeline);
   if (facts.costs) json["measured"]["costs"] = json["costs"] = costs_json(*facts.costs);
   const Inputs& inputs = facts.inputs;
   add_assumptions(json, inputs.graph);
@@ -158,7 +159,8 @@ std::string answer_text(const Answer& answer, const AnswerFacts& facts) {
   std::string text = "method     " + answer.method;
   if (!answer.findings.empty()) text += ", after " + format_seconds(answer.findings.back().at_s);
   if (!answer.notes.empty()) text += "\n           " + joined(answer.notes);
-  text += "\n" + measured_text(answer.measurement, facts.inputs, {}, facts.costs) + "bound      ";
+  text += "\n" + measured_text(answer.measurement, facts.inputs, {}, facts.costs) +
+          pipeline_line(facts.pipeline) + "bound      ";
   text += facts.bound.seconds > 0
               ? format_seconds(facts.bound.seconds) + ", the " + std::string{word_of(facts.bound.proof)}
               : std::string{"none is proven for this simulator"};

@@ -7,6 +7,7 @@
 #include "executor/sim/jitter.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/placing/placement_output.h"
+#include "launcher/placing/results.h"
 #include "launcher/terminal/json_text.h"
 #include "placement/bounds/lower_bound.h"
 #include "placement/machine/cost_trust.h"
@@ -24,6 +25,7 @@ struct AnswerFacts {
   const PlacementOutput& output;
   double wall_s = 0;  ///< Time that it took [s].
   bool slower_than_single = false;
+  std::optional<PipelineFacts> pipeline;
   std::optional<StepCosts> costs;  ///< The costs behind the answer's step time, if that is simulated.
   std::optional<JitteredSteps> steps, fastest_steps;  ///< Noisy steps of the answer and of its `fastest`.
 };

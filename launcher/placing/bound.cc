@@ -37,6 +37,7 @@ class Bound final : public Command {
                 "configs/devices/quickstart.toml"} {}
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
+    declare_strategy(options, inputs_);
     options.option(
         "--allow", allow_,
         "Bound placements with memory plans, as place --allow: recompute, offload or all (default: "
@@ -55,8 +56,11 @@ class Bound final : public Command {
                        "other objectives have no memory plans");
       EMPLACE_TRY(check_plannable(inputs.graph));
     }
+    if (inputs.judge.strategy.pipelined() && (allowed != Allowed{} || !certificate_.empty()))
+      return invalid("--micro-batches " + std::to_string(inputs.judge.strategy.micro_batches),
+                     "has no bound of memory plans and no certificate", "remove --allow and --certificate");
     const ProvenBound bound =
-        proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective, allowed);
+        bound_of(inputs.judge, inputs.graph, inputs.devices, inputs.constraints, allowed);
     if (!certificate_.empty())
       EMPLACE_TRY(write_file(certificate_, certificate_text(inputs.graph, inputs.devices, inputs.constraints,
                                                             inputs.judge.objective, allowed)));

@@ -41,6 +41,7 @@ class Compare final : public Command {
         extensions_{std::move(extensions)} {}
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
+    declare_strategy(options, inputs_);
     options.option(
         "--methods,-m", methods_,
         "Methods, separated by commas: heuristics, searches, auto, auto+order (with a search for the order "
@@ -300,7 +301,7 @@ Result<ExitStatus> Compare::run(Console& console) {
   }
   EMPLACE_TRY_ASSIGN(request.noise, jitter_.request(console.seed()));
   EMPLACE_TRY(check_step_model(executor_));
-  EMPLACE_TRY_ASSIGN(request.judge, parse_judge(inputs_.objective, inputs_.dispatch));
+  EMPLACE_TRY_ASSIGN(request.judge, inputs_.judge());
   request.judge.placeto = executor_ == "placeto";
   const SystemClock clock;
   StopSignal stop;

@@ -34,6 +34,7 @@ class Evaluate final : public Command {
         extensions_{std::move(extensions)} {}
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
+    declare_strategy(options, inputs_);
     options.operand("PLACEMENT", placement_, "Placement file");
     options.option("--executor", executor_,
                    "Executor that measures the placement: sim, placeto (Placeto's simulator, without "
@@ -68,6 +69,7 @@ class Evaluate final : public Command {
     std::vector<std::string> synthetic_types;
     std::vector<DeviceId> stand_ins;
     std::vector<std::string> notes;  ///< What the executor noted; already printed.
+    std::optional<PipelineFacts> pipeline;
     std::optional<StepCosts> costs;  ///< The costs behind the step time, if that is simulated.
     std::optional<JitteredSteps> jittered;
   };
@@ -112,14 +114,18 @@ Result<Evaluate::Evaluated> Evaluate::simulate(const Inputs& inputs, const Place
                                                const std::optional<Noise>& jitter) const {
   Evaluated answer;
   if (!trace_.empty()) {
+    Inputs traced = inputs;
+    Placement placed = placement;
+    if (inputs.judge.strategy.pipelined()) EMPLACE_TRY(obey_strategy(traced, placed));
     Schedule schedule;
-    Simulator simulator{inputs.graph, inputs.devices, inputs.judge.simulator};
-    EMPLACE_TRY(simulator.trace(placement, answer.measured, schedule));
-    EMPLACE_TRY(interop::write_trace(trace_, inputs.graph, inputs.devices, schedule));
+    Simulator simulator{traced.graph, traced.devices, traced.judge.simulator};
+    EMPLACE_TRY(simulator.trace(placed, answer.measured, schedule));
+    EMPLACE_TRY(interop::write_trace(trace_, traced.graph, traced.devices, schedule));
   }
   const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
   EMPLACE_TRY(model->measure(placement, answer.measured));
   answer.costs = costs_of(inputs, placement);
+  answer.pipeline = pipeline_facts(inputs, placement, answer.measured);
   if (jitter) {
     EMPLACE_TRY_ASSIGN(answer.jittered, jittered_steps(inputs, placement, {}, *jitter));
   }
@@ -158,6 +164,7 @@ void Evaluate::print(Console& console, const Evaluated& answer, const Inputs& in
     if (!is_simulated()) json["synthetic_types"] = answer.synthetic_types;
     if (!answer.notes.empty()) json["executor_notes"] = answer.notes;
     if (answer.costs) json["costs"] = costs_json(*answer.costs);
+    add_pipeline(json, answer.pipeline);
     if (answer.jittered) json["jitter"] = jitter_json(*answer.jittered, *jitter);
     if (answer.verified) {
       json["verified"] = answer.verified->identical;
@@ -169,6 +176,7 @@ void Evaluate::print(Console& console, const Evaluated& answer, const Inputs& in
     return console.print(json_text(json));
   }
   std::string text = measured_text(answer.measured, inputs, answer.stand_ins, answer.costs);
+  text += pipeline_line(answer.pipeline);
   if (answer.jittered) text += jitter_text(*answer.jittered, *jitter, answer.measured.step_time_s) + "\n";
   if (answer.verified) {
     text += fmt::format("verified   {}: {} tensors compared with a run on one device, {} skipped\n",
@@ -212,6 +220,12 @@ Result<ExitStatus> Evaluate::run(Console& console) {
     return Error{
         Errc::kUnsupported,
         "--executor " + executor_ + ": does not run memory plans; use --executor sim, or apply in Python"};
+  if (real && inputs.judge.strategy.pipelined())
+    return Error{Errc::kUnsupported, "--executor " + executor_ +
+                                         ": runs one micro-batch per step; use --executor sim, or remove "
+                                         "--micro-batches"};
+  if (jitter && inputs.judge.strategy.pipelined())
+    return invalid("--jitter", "knows one micro-batch per step", "remove it, or --micro-batches");
   EMPLACE_TRY_ASSIGN(const auto order, obey_order(placement_, inputs, opened, console));
   const Placement& placement = opened.placement;
   const StopSignal stop;

@@ -292,6 +292,7 @@ Result<ExitStatus> Explain::run(Console& console) {
   EMPLACE_TRY_ASSIGN(auto inputs, open_inputs(inputs_));
   for (const std::string& note : inputs.machine_notes) console.note(note);
   EMPLACE_TRY_ASSIGN(auto opened, open_placement(placement_, inputs, console));
+  if (inputs.judge.strategy.pipelined()) EMPLACE_TRY(obey_strategy(inputs, opened.placement));
   Measurement in_issue_order;
   EMPLACE_TRY(Simulator(inputs.graph, inputs.devices, inputs.judge.simulator)
                   .measure(opened.placement, in_issue_order));

@@ -1,8 +1,10 @@
 #include "launcher/placing/graph_options.h"
 
 #include "base/text/words.h"
+#include "executor/pipeline/pipeline_simulator.h"
 #include "executor/sim/simulator.h"
 #include "graph/formats/graph_file.h"
+#include "graph/training/micro_batch.h"
 #include "launcher/placing/jitter_options.h"
 #include "placement/order.h"
 #include "placement/placement_file.h"
@@ -37,6 +39,14 @@ void declare_inputs(Options& options, InputOptions& inputs) {
   declare_reading(options, inputs.reading);
 }
 
+void declare_strategy(Options& options, InputOptions& inputs) {
+  options
+      .option("--micro-batches", inputs.micro_batches,
+              "Forward and backward passes of a training graph before its update; their stages are where the "
+              "placement changes devices")
+      .option("--schedule", inputs.schedule, "Order of the passes of several micro-batches: 1f1b or gpipe");
+}
+
 void report_assumptions(const OpGraph& graph, const std::string& file, Console& console) {
   const std::string uncounted = uncounted_note(graph);
   for (const std::string& note : graph_notes(graph)) {
@@ -68,6 +78,41 @@ Result<Unit> obey_plan(const MemoryPlan& plan, Inputs& inputs, Placement& placem
   return Unit{};
 }
 
+Result<Unit> obey_strategy(Inputs& inputs, Placement& placement) {
+  const PipelineSimulator simulator{inputs.graph, inputs.devices, inputs.judge.strategy};
+  EMPLACE_TRY_ASSIGN(UnrolledGraph step, simulator.unroll(placement));
+  std::vector<OpId> sources;  // Among the ops of the graph.
+  for (const OpId op : step.source)
+    sources.push_back(op == kNoOp ? kNoOp : simulator.micro_batch().source[index(op)]);
+  inputs.constraints = derived(inputs.constraints, step.graph, inputs.devices, sources);
+  inputs.graph = std::move(step.graph);
+  inputs.judge.strategy = {};
+  placement = std::move(step.placement);
+  return Unit{};
+}
+
+namespace {
+
+/// Lets the judge take over the strategy of a placement file.
+Result<Unit> take_strategy(const std::string& file, Inputs& inputs, Console& console) {
+  EMPLACE_TRY_ASSIGN(const Strategy strategy, load_strategy(file));
+  if (!strategy.pipelined() || inputs.judge.strategy.pipelined()) return Unit{};
+  if (!has_steps(inputs.judge)) {
+    console.note(printable(file) +
+                 ": its micro-batches are not used; they need --objective step-time, --dispatch "
+                 "program and no --executor placeto");
+    return Unit{};
+  }
+  if (auto checked = check_micro_batches(inputs.graph); !checked)
+    return invalid(printable(file), checked.error().context);
+  inputs.judge.strategy = strategy;
+  console.note("micro-batches: " + std::to_string(strategy.micro_batches) + " (" +
+               std::string{word_of(strategy.schedule)} + "), from the placement file");
+  return Unit{};
+}
+
+}  // namespace
+
 Result<OpenedPlacement> open_placement(const std::string& file, Inputs& inputs, Console& console) {
   OpenedPlacement opened{.graph_sha256 = graph_sha256(inputs.graph)};
   EMPLACE_TRY_ASSIGN(opened.placement,
@@ -76,7 +121,10 @@ Result<OpenedPlacement> open_placement(const std::string& file, Inputs& inputs, 
     return invalid(printable(file), obeyed.error().context);
   EMPLACE_TRY_ASSIGN(const MemoryPlan plan,
                      load_plan(file, inputs.graph, opened.graph_sha256, inputs.devices));
-  if (plan.empty()) return opened;
+  if (plan.empty()) {
+    EMPLACE_TRY(take_strategy(file, inputs, console));
+    return opened;
+  }
   if (!has_steps(inputs.judge))
     return invalid(printable(file), "has memory decisions",
                    "use --objective step-time, --dispatch program and no --executor placeto");
@@ -85,6 +133,7 @@ Result<OpenedPlacement> open_placement(const std::string& file, Inputs& inputs, 
   if (auto obeyed = obey_plan(plan, inputs, opened.placement); !obeyed)
     return Error{obeyed.error().code, printable(file) + ": " + obeyed.error().context};
   console.note("memory plan: from the placement file");
+  EMPLACE_TRY(take_strategy(file, inputs, console));
   return opened;
 }
 

@@ -25,6 +25,9 @@ void declare_costs(Options& options, InputOptions& inputs);
 /// declare_reading().
 void declare_inputs(Options& options, InputOptions& inputs);
 
+/// Declares --micro-batches and --schedule.
+void declare_strategy(Options& options, InputOptions& inputs);
+
 /// Text of --devices in --help.
 inline constexpr const char* kDevicesHelp =
     "Machine: a device file, text such as \"h100 x 4, epyc9654\", or here (default: the machine that the "
@@ -40,6 +43,10 @@ void report_assumptions(const Inputs& inputs, const std::string& file, Console& 
 /// planned().
 Result<Unit> obey_plan(const MemoryPlan& plan, Inputs& inputs, Placement& placement);
 
+/// Puts the ops of all micro-batches into the graph, constraints and placement, so that what simulates steps
+/// needs to know none. Errors: those of unrolled().
+Result<Unit> obey_strategy(Inputs& inputs, Placement& placement);
+
 /// Whether the judge's steps have an order and memory.
 bool has_steps(const Judge& judge);
 
@@ -50,8 +57,9 @@ struct OpenedPlacement {
   std::optional<Measurement> without_plan;
   std::string graph_sha256;  ///< Hash of the graph without the plan.
 };
-/// Reads a placement file. If it has memory decisions, puts their ops into the inputs and prints one line.
-/// Errors: those of load_placement(), load_plan() and obey_plan(); kInvalid for a placement that violates the
+/// Reads a placement file. If it has memory decisions, puts their ops into the inputs and prints one line. If
+/// it states a strategy and the judge has none, the judge takes it over, and a line reports that. Errors:
+/// those of load_placement(), load_plan() and obey_plan(); kInvalid for a placement that violates the
 /// constraints, and for decisions with another objective or model of a step.
 Result<OpenedPlacement> open_placement(const std::string& file, Inputs& inputs, Console& console);
 

@@ -37,6 +37,7 @@ class Place final : public Command {
         extensions_{std::move(extensions)} {}
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
+    declare_strategy(options, inputs_);
     settings_.declare(options, "method", "allow", "m");
     options.option("--executor", output_.executor,
                    "Model that evaluates placements: sim, or placeto (Placeto's simulator, without memory)");
@@ -81,7 +82,7 @@ Result<Unit> Place::prepare(const LearnedMethods& learned, std::uint64_t seed) {
   }
   EMPLACE_TRY(settings_.apply());
   request_.seed = output_.seed = seed;
-  EMPLACE_TRY_ASSIGN(request_.judge, parse_judge(inputs_.objective, inputs_.dispatch));
+  EMPLACE_TRY_ASSIGN(request_.judge, inputs_.judge());
   request_.judge.placeto = output_.executor == "placeto";
   EMPLACE_TRY(check(request_, learned));
   EMPLACE_TRY_ASSIGN(request_.noise, jitter_.request(seed));
@@ -134,7 +135,7 @@ Result<ExitStatus> Place::without_placement(const Error& error, const Inputs& in
                                             const LearnedMethods& learned, const Clock& clock,
                                             const StopSignal& stop, Console& console) const {
   if (!request_.allow.empty() || request_.method != "auto" || !request_.policy.empty() ||
-      !has_steps(inputs.judge))
+      !has_steps(inputs.judge) || inputs.judge.strategy.pipelined())
     return error;
   // The proof appears at once; trying takes time.
   console.error(error.context);
@@ -218,6 +219,7 @@ Result<ExitStatus> Place::print(const Inputs& inputs, Executor& executor, const 
   if (!answer.plan.empty()) EMPLACE_TRY(obey_plan(answer.plan, with_plan.emplace(inputs), placement));
   const Inputs& measured = with_plan ? *with_plan : inputs;
   facts.costs = costs_of(measured, placement);
+  facts.pipeline = pipeline_facts(inputs, answer.placement, answer.measurement);
   if (request_.noise) {
     EMPLACE_TRY_ASSIGN(facts.steps, jittered_steps(measured, placement, answer.order, *request_.noise));
   }

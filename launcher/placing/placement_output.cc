@@ -37,6 +37,7 @@ Result<Unit> PlacementOutput::save(const Inputs& inputs, const Answer& answer, c
                            .seed = seed,
                            .created = format_wall(clock.wall()),
                            .plan = answer.plan,
+                           .strategy = inputs.judge.strategy,
                            .order = answer.order};
   return save_placement(path_of(k), inputs.graph, inputs.devices, answer.placement, answer.measurement, info);
 }

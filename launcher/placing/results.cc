@@ -13,8 +13,10 @@
 #include "base/fields.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "executor/pipeline/pipeline_simulator.h"
 #include "executor/timing.h"
 #include "graph/formats/graph_file.h"
+#include "graph/training/micro_batch.h"
 #include "launcher/inputs/costs_json.h"
 #include "placement/table.h"
 
@@ -164,6 +166,49 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs,
                     format_bytes(device.memory_bytes), format_seconds(measured.busy_s[d]), std::lround(busy));
   }
   return text;
+}
+
+std::optional<PipelineFacts> pipeline_facts(const Inputs& inputs, const Placement& placement,
+                                            const Measurement& measured) {
+  const Strategy& strategy = inputs.judge.strategy;
+  if (!strategy.pipelined() || placement.empty()) return std::nullopt;
+  PipelineFacts facts{.strategy = strategy};
+  const Chunks chunks = PipelineSimulator(inputs.graph, inputs.devices, strategy).chunks(placement);
+  facts.stages = static_cast<std::size_t>(
+      std::ranges::count(chunks.chunks, Phase::kForward, [](const Chunk& chunk) { return chunk.phase; }));
+  double busy_s = 0;
+  std::size_t used = 0;
+  for (const double own : measured.busy_s) {
+    busy_s += own;
+    used += own > 0;
+  }
+  if (used > 0 && measured.step_time_s > 0)
+    facts.busy_share = busy_s / static_cast<double>(used) / measured.step_time_s;
+  if (measured.valid)
+    facts.samples_per_s =
+        static_cast<double>(batch_of(inputs.graph)) * strategy.micro_batches / measured.step_time_s;
+  return facts;
+}
+
+void add_pipeline(Json& json, const std::optional<PipelineFacts>& facts) {
+  if (!facts) return;
+  json["strategy"] = {{"micro_batches", facts->strategy.micro_batches},
+                      {"replicas", 1},
+                      {"stages", facts->stages},
+                      {"shards", 1},
+                      {"schedule", word_of(facts->strategy.schedule)}};
+  json["busy_share"] = facts->busy_share;
+  json["samples_per_s"] = facts->samples_per_s > 0 ? facts->samples_per_s : kJsonNull;
+}
+
+std::string pipeline_line(const std::optional<PipelineFacts>& facts) {
+  if (!facts) return {};
+  std::string text =
+      fmt::format("strategy   {} micro-batches in {} stage{}, {}; devices are busy for {:.0f} %",
+                  facts->strategy.micro_batches, facts->stages, facts->stages == 1 ? "" : "s",
+                  word_of(facts->strategy.schedule), 100 * facts->busy_share);
+  if (facts->samples_per_s > 0) text += fmt::format(", {:.4g} samples/s", facts->samples_per_s);
+  return text + "\n";
 }
 
 Result<std::optional<SingleBest>> best_single_device(const Inputs& inputs, Executor& executor) {

@@ -17,6 +17,7 @@
 #include "placement/machine/cost_trust.h"
 #include "placement/machine/device.h"
 #include "placement/measurement.h"
+#include "placement/strategy.h"
 #include "solver/method.h"
 
 namespace emplace::launcher {
@@ -46,6 +47,23 @@ void add_assumptions(Json& json, const OpGraph& graph);
 std::string measured_text(const Measurement& measured, const Inputs& inputs,
                           std::span<const DeviceId> stand_ins = {},
                           const std::optional<StepCosts>& costs = {});
+
+/// What several micro-batches make of a placement.
+struct PipelineFacts {
+  Strategy strategy;
+  std::size_t stages = 0;    ///< Parts of the forward pass that run without interruption.
+  double busy_share = 0;     ///< Mean over the devices that run anything, of the time that they run it.
+  double samples_per_s = 0;  ///< 0 if the graph does not state its batch.
+};
+/// Nothing for one copy of one batch. @pre the placement was measured.
+std::optional<PipelineFacts> pipeline_facts(const Inputs& inputs, const Placement& placement,
+                                            const Measurement& measured);
+/// Adds `strategy` {micro_batches, replicas, stages, shards, schedule}, `busy_share` and `samples_per_s`
+/// (null if unknown).
+void add_pipeline(Json& json, const std::optional<PipelineFacts>& facts);
+/// "strategy   8 micro-batches in 4 stages, 1f1b; devices are busy for 72 %, 12.5 samples/s" and a line
+/// break; empty without facts.
+std::string pipeline_line(const std::optional<PipelineFacts>& facts);
 
 /// The fastest device to run the whole graph on.
 struct SingleBest {

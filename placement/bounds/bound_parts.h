@@ -2,6 +2,7 @@
 /// The lower bounds of the step time with the values that prove them.
 
 #include <cstdint>
+#include <span>
 
 #include "graph/lowering.h"
 #include "graph/op_graph.h"
@@ -31,8 +32,10 @@ struct BoundParts {
 /// devices, so that beside `offload` links are as fast as any way over other devices.
 DeviceSet machine_of_bounds(const DeviceSet& machine, const Allowed& allowed);
 
-/// As lower_bound(), which returns only `bound`. Pure; any thread.
+/// As lower_bound(), which returns only `bound`. `runs` [ops]: how often each op runs in a step, at least
+/// once; empty: once. Pure; any thread.
 BoundParts bound_parts(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                       const CostTable& costs, const Allowed& allowed = {});
+                       const CostTable& costs, const Allowed& allowed = {},
+                       std::span<const std::uint32_t> runs = {});
 
 }  // namespace emplace

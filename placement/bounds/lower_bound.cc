@@ -5,14 +5,17 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "graph/lowering.h"
 #include "graph/order.h"
+#include "graph/training/micro_batch.h"
 #include "placement/bounds/bound_parts.h"
 #include "placement/bounds/device_kinds.h"
 #include "placement/bounds/feasibility.h"
 #include "placement/bounds/route_bound.h"
 #include "placement/bounds/split_bound.h"
 #include "placement/bounds/work_bound.h"
+#include "placement/order.h"
 
 namespace emplace {
 namespace {
@@ -55,7 +58,7 @@ DeviceSet machine_of_bounds(const DeviceSet& machine, const Allowed& allowed) {
 }
 
 BoundParts bound_parts(const OpGraph& graph, const DeviceSet& machine, const Constraints& constraints,
-                       const CostTable& costs, const Allowed& allowed) {
+                       const CostTable& costs, const Allowed& allowed, std::span<const std::uint32_t> runs) {
   const DeviceSet devices = machine_of_bounds(machine, allowed);
   BoundParts parts{.lowered = LoweredGraph{graph},
                    .kinds = {},
@@ -75,16 +78,18 @@ BoundParts bound_parts(const OpGraph& graph, const DeviceSet& machine, const Con
   LowerBound& bound = parts.bound;
   parts.path_ns = longest_path_ns(graph, constraints, kinds, costs);
   bound.path_s = static_cast<double>(parts.path_ns) * 1e-9;
-  parts.work = work_bound(graph, constraints, kinds, costs, memory);
+  // What runs several times is on one path once.
+  const CostTable work = runs.empty() ? costs : costs.repeated(runs);
+  parts.work = work_bound(graph, constraints, kinds, work, memory);
   bound.work_s = parts.work.work_ns * 1e-9;
   bound.memory_s = parts.work.memory_ns * 1e-9;
-  if (allowed.recompute) parts.waiting = waiting_bound(parts.lowered, constraints, kinds, costs, parts.work);
+  if (allowed.recompute) parts.waiting = waiting_bound(parts.lowered, constraints, kinds, work, parts.work);
   bound.waiting_s = parts.waiting.ns * 1e-9;
   // Routes and windows need the transfer times between all pairs of kinds.
   if (kinds.size() > kMaxKinds) return parts;
   parts.routes = routes(parts.lowered, constraints, kinds, costs);
   bound.route_s = static_cast<double>(parts.routes.longest_ns) * 1e-9;
-  parts.window = window_bound(parts.lowered, constraints, kinds, costs, parts.routes, parts.work.price);
+  parts.window = window_bound(parts.lowered, constraints, kinds, work, parts.routes, parts.work.price);
   bound.window_s = parts.window.ns * 1e-9;
   return parts;
 }
@@ -101,6 +106,20 @@ ProvenBound proven_bound(const OpGraph& graph, const DeviceSet& devices, const C
     return {bound.seconds, bound.proof};
   }
   const LowerBound bound = lower_bound(graph, devices, constraints, CostTable{graph, devices}, allowed);
+  return {bound.seconds(), bound.proof()};
+}
+
+ProvenBound strategy_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
+                           const Strategy& strategy) {
+  const auto step = micro_batch_graph(graph);
+  EMPLACE_CHECK(step.ok(), "a strategy has a graph that was checked");
+  std::vector<std::uint32_t> runs(step->graph.num_ops(), 1);
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (step->each[i]) runs[i] = strategy.micro_batches;
+  const LowerBound bound =
+      bound_parts(step->graph, devices, derived(constraints, step->graph, devices, step->source),
+                  CostTable{step->graph, devices}, {}, runs)
+          .bound;
   return {bound.seconds(), bound.proof()};
 }
 

@@ -8,6 +8,7 @@
 #include "placement/machine/cost_model.h"
 #include "placement/objective.h"
 #include "placement/placement.h"
+#include "placement/strategy.h"
 
 namespace emplace {
 
@@ -36,5 +37,10 @@ struct ProvenBound {
 };
 ProvenBound proven_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
                          Objective objective, const Allowed& allowed = {});
+
+/// The same for steps of several micro-batches (docs/reference/pipelines.md). @pre
+/// check_micro_batches(graph).
+ProvenBound strategy_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
+                           const Strategy& strategy);
 
 }  // namespace emplace

@@ -308,6 +308,13 @@ CostTable::CostTable(const CostTable& table, std::span<const OpId> sources)
       ns_.push_back(op == kNoOp ? 0 : table.ns_[row * table.num_ops_ + index(op)]);
 }
 
+CostTable CostTable::repeated(std::span<const std::uint32_t> runs) const {
+  CostTable table = *this;
+  for (std::size_t row = 0; row < num_rows(); ++row)
+    for (std::size_t i = 0; i < num_ops_; ++i) table.ns_[row * num_ops_ + i] *= runs[i];
+  return table;
+}
+
 std::int64_t CostTable::best_ns(OpId op) const {
   std::int64_t best = ns_[index(op)];
   for (std::size_t row = 1; row < num_rows(); ++row) best = std::min(best, ns_[row * num_ops_ + index(op)]);

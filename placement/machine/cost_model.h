@@ -73,6 +73,8 @@ class CostTable {
   /// Times of other ops of the same machine. `sources` [ops]: the op of `table` that takes as long; kNoOp:
   /// none, the op takes no time.
   CostTable(const CostTable& table, std::span<const OpId> sources);
+  /// The times of ops that run several times: `runs` [ops] times as long.
+  CostTable repeated(std::span<const std::uint32_t> runs) const;
   /// [ops] The row of a device [ns].
   std::span<const std::int64_t> row_ns(DeviceId device) const {
     return {ns_.data() + row_of_[index(device)] * num_ops_, num_ops_};

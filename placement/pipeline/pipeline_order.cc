@@ -13,9 +13,9 @@ namespace {
 
 class Scheduler {
  public:
-  Scheduler(const Chunks& chunks, const Pipeline& pipeline, std::size_t num_devices)
+  Scheduler(const Chunks& chunks, const Strategy& strategy, std::size_t num_devices)
       : chunks_{chunks},
-        pipeline_{pipeline},
+        strategy_{strategy},
         of_device_(num_devices),
         readers_(chunks.size()),
         limit_(chunks.size(), kNoIndex),
@@ -33,7 +33,7 @@ class Scheduler {
       of_device_[index(chunk.device)].push_back(c);
       if (chunk.phase == Phase::kForward) {
         limit_[c] = levels - chunk.level;
-        forward_left_[index(chunk.device)] += pipeline.micro_batches;
+        forward_left_[index(chunk.device)] += strategy.micro_batches;
       }
       for (const std::uint32_t source : chunks.sources[c]) {
         readers_[source].push_back(c);
@@ -75,7 +75,7 @@ class Scheduler {
 
  private:
   std::uint32_t runs(std::uint32_t chunk) const {
-    return chunks_[chunk].runs_once() ? 1 : pipeline_.micro_batches;
+    return chunks_[chunk].runs_once() ? 1 : strategy_.micro_batches;
   }
 
   bool is_ready(std::uint32_t chunk) const {
@@ -84,7 +84,7 @@ class Scheduler {
     const Chunk& own = chunks_[chunk];
     for (const std::uint32_t source : chunks_.sources[chunk])
       if (done_[source] < (own.runs_once() ? runs(source) : next + 1)) return false;
-    if (pipeline_.schedule == PipelineSchedule::kGPipe)
+    if (strategy_.schedule == PipelineSchedule::kGPipe)
       return own.phase != Phase::kBackward || forward_left_[index(own.device)] == 0;
     return std::ranges::all_of(returns_[chunk],
                                [&](std::uint32_t back) { return next < done_[back] + limit_[chunk]; });
@@ -92,7 +92,7 @@ class Scheduler {
 
   void start(std::uint32_t device, std::uint64_t now) {
     if (running_[device] != kNoIndex) return;
-    const bool forward_first = pipeline_.schedule == PipelineSchedule::kGPipe;
+    const bool forward_first = strategy_.schedule == PipelineSchedule::kGPipe;
     using Rank = std::tuple<int, std::uint32_t, std::uint32_t>;
     std::uint32_t best = kNoIndex;
     Rank best_rank;
@@ -113,7 +113,7 @@ class Scheduler {
   }
 
   const Chunks& chunks_;
-  const Pipeline& pipeline_;
+  const Strategy& strategy_;
   std::vector<std::vector<std::uint32_t>> of_device_;  // [devices] Its chunks.
   std::vector<std::vector<std::uint32_t>> readers_;    // [chunks]
   std::vector<std::uint32_t> limit_;  // [chunks] Micro-batches that may be between it and their return.
@@ -128,8 +128,8 @@ class Scheduler {
 
 }  // namespace
 
-PipelineOrder pipeline_order(const Chunks& chunks, const Pipeline& pipeline, std::size_t num_devices) {
-  return Scheduler{chunks, pipeline, num_devices}.run();
+PipelineOrder pipeline_order(const Chunks& chunks, const Strategy& strategy, std::size_t num_devices) {
+  return Scheduler{chunks, strategy, num_devices}.run();
 }
 
 }  // namespace emplace

@@ -1,33 +1,13 @@
 #pragma once
 /// The order in which devices run the chunks of micro-batches: the schedule of a pipeline.
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
-#include "base/settings.h"
 #include "placement/pipeline/chunks.h"
+#include "placement/strategy.h"
 
 namespace emplace {
-
-enum class PipelineSchedule : std::uint8_t {
-  kGPipe,  ///< All forward passes, then all backward passes.       Paper: Huang et al., GPipe, NeurIPS 2019
-  k1F1B,   ///< A backward pass as soon as there is one.            Paper: Narayanan et al., PipeDream, SOSP
-           ///< 2019
-};
-constexpr auto enum_words(PipelineSchedule) {
-  return EnumWords{"schedule", std::array{EnumWord{PipelineSchedule::kGPipe, "gpipe"},
-                                          EnumWord{PipelineSchedule::k1F1B, "1f1b"}}};
-}
-
-/// A step as a pipeline. Thread: a plain value.
-struct Pipeline {
-  std::uint32_t micro_batches = 1;  ///< At least 1; 1: a plain step, without a pipeline.
-  PipelineSchedule schedule = PipelineSchedule::k1F1B;
-
-  bool used() const { return micro_batches > 1; }
-  bool operator==(const Pipeline&) const = default;
-};
 
 /// A chunk for one micro-batch; micro-batch 0 for a chunk of the update.
 struct Action {
@@ -50,6 +30,6 @@ struct PipelineOrder {
 /// - `gpipe`: a forward chunk; backward ones when it has run all of these.
 /// Of several, that of the first micro-batch, then of the highest level. A chunk takes its micro-batches one
 /// after the other. A chunk of the update comes last. Pure.
-PipelineOrder pipeline_order(const Chunks& chunks, const Pipeline& pipeline, std::size_t num_devices);
+PipelineOrder pipeline_order(const Chunks& chunks, const Strategy& strategy, std::size_t num_devices);
 
 }  // namespace emplace

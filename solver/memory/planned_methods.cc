@@ -73,10 +73,7 @@ Result<Answer> BlockCheckpoints::find(const Problem& problem, Executor& executor
   return best;
 }
 
-MemoryPlan block_checkpoints(const OpGraph& graph) {
-  const LoweredGraph lowered{graph};
-  const ForwardPass forward{lowered};
-  // [groups] The length of the scope's name up to its first number; 0: it has none.
+std::vector<std::size_t> block_lengths(const OpGraph& graph) {
   std::vector<std::size_t> block(graph.num_groups(), 0);
   for (std::uint32_t g = 0; g < block.size(); ++g) {
     const std::string_view scope = graph.group_name(g);
@@ -87,6 +84,13 @@ MemoryPlan block_checkpoints(const OpGraph& graph) {
       from = to + 1;
     }
   }
+  return block;
+}
+
+MemoryPlan block_checkpoints(const OpGraph& graph) {
+  const LoweredGraph lowered{graph};
+  const ForwardPass forward{lowered};
+  const std::vector<std::size_t> block = block_lengths(graph);
   const auto block_of = [&](OpId op) { return graph.group_name(op).substr(0, block[graph.group(op)]); };
   MemoryPlan plan;
   for (const OpId op : forward.kernels()) {

@@ -76,6 +76,9 @@ class BlockCheckpoints final : public Method {
   const Judge& judge_;
 };
 
+/// [groups] The length of a scope's name up to its first level that is a number; 0: it has none.
+std::vector<std::size_t> block_lengths(const OpGraph& graph);
+
 /// The plan of block checkpoints. Blocks are the scopes up to a level that is a number ("encoder/layer/3").
 /// What the forward pass reads of a block outside of it is kept. Empty if the graph has no blocks.
 MemoryPlan block_checkpoints(const OpGraph& graph);

@@ -1,6 +1,6 @@
-// Goal: the lifted step of a pipeline is the plain step of its unrolled graph. Method: random training
-// graphs, machines, placements and schedules; both must agree in the step time, the peaks, the busy times and
-// the bytes moved.
+// Goal: the lifted step of a pipeline is the plain step of its unrolled graph, and none is below its bound.
+// Method: random training graphs, machines, placements and schedules. Both must agree in the step time, the
+// peaks, the busy times and the bytes moved.
 #include "executor/pipeline/lifted_step.h"
 
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@
 #include "executor/sim/simulator.h"
 #include "graph/copied_op.h"
 #include "graph/memory_plan.h"
+#include "placement/bounds/lower_bound.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace {
@@ -62,13 +63,13 @@ Placement staged_placement(Rng& rng, const OpGraph& graph, std::size_t devices) 
 
 TEST(LiftedStep, EqualsTheUnrolledGraph) {
   constexpr int kCases = 2000;
-  std::size_t with_pipelines = 0, left_out = 0;
+  std::size_t with_pipelines = 0, left_out = 0, bounded = 0;
   for (std::uint64_t seed = 0; seed < kCases; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng{seed, Purpose::kTest, 60};
     OpGraph graph = random_step(rng);
     const std::size_t gpus = 1 + rng.below(4);
-    DeviceSet devices = testing::sample_devices(gpus, rng.below(2) == 0, 20'000);
+    DeviceSet devices = testing::sample_devices(gpus, rng.below(2) == 0, rng.below(2) == 0 ? 20'000 : 80'000);
     if (rng.below(3) == 0 && devices.size() > 1) devices = testing::with_random_sharing(rng, devices);
     if (rng.below(3) == 0) {
       MemoryPlan plan = testing::random_plan(rng, graph, devices.size());
@@ -78,9 +79,9 @@ TEST(LiftedStep, EqualsTheUnrolledGraph) {
         names.push_back(devices[static_cast<DeviceId>(d)].name);
       if (auto with_plan = planned(graph, plan, names)) graph = std::move(with_plan->graph);
     }
-    const Pipeline pipeline{1 + rng.below(6),
+    const Strategy strategy{1 + rng.below(6),
                             rng.below(2) == 0 ? PipelineSchedule::kGPipe : PipelineSchedule::k1F1B};
-    PipelineSimulator lifted{graph, devices, pipeline};
+    PipelineSimulator lifted{graph, devices, strategy};
     const Placement placement = staged_placement(rng, graph, devices.size());
     Measurement fast, plain;
     ASSERT_TRUE(lifted.measure(placement, fast).ok());
@@ -99,9 +100,16 @@ TEST(LiftedStep, EqualsTheUnrolledGraph) {
     ASSERT_EQ(fast.bytes_moved, plain.bytes_moved);
     ASSERT_EQ(fast.peak_bytes, plain.peak_bytes);
     ASSERT_EQ(fast, plain);
-    with_pipelines += lifted.chunks(placement).size() > 4 && pipeline.micro_batches > 1;
+    if (fast.valid) {  // The bound is about steps that fit.
+      const auto constraints = Constraints::make(graph, devices);
+      ASSERT_TRUE(constraints.ok());
+      ASSERT_GE(fast.step_time_s, strategy_bound(graph, devices, *constraints, strategy).seconds);
+      ++bounded;
+    }
+    with_pipelines += lifted.chunks(placement).size() > 4 && strategy.micro_batches > 1;
   }
   EXPECT_GT(with_pipelines, kCases / 3);
+  EXPECT_GT(bounded, kCases / 10);
   EXPECT_LT(left_out, kCases / 10);
 }
 

@@ -68,9 +68,9 @@ DeviceSet gpus(std::size_t count) {
 }
 
 std::vector<std::string> order_on(const PipelineSimulator& simulator, const Placement& placement,
-                                  const Pipeline& pipeline, std::size_t device, std::size_t devices) {
+                                  const Strategy& strategy, std::size_t device, std::size_t devices) {
   const Chunks chunks = simulator.chunks(placement);
-  const PipelineOrder order = pipeline_order(chunks, pipeline, devices);
+  const PipelineOrder order = pipeline_order(chunks, strategy, devices);
   std::vector<std::string> names;
   for (const std::uint32_t at : order.of_device[device]) {
     const Action& action = order.actions[at];
@@ -137,7 +137,7 @@ TEST(PipelineOrder, IsThePublishedOne) {
     const Placement placement = stages(graph, devices, devices);
     for (std::uint32_t n = 1; n <= 9; ++n) {
       SCOPED_TRACE(std::to_string(devices) + " stages, " + std::to_string(n) + " micro-batches");
-      const Pipeline one{n, PipelineSchedule::k1F1B}, all{n, PipelineSchedule::kGPipe};
+      const Strategy one{n, PipelineSchedule::k1F1B}, all{n, PipelineSchedule::kGPipe};
       const PipelineSimulator simulator{graph, machine, one};
       for (std::uint32_t d = 0; d < devices; ++d) {
         EXPECT_EQ(order_on(simulator, placement, one, d, devices), one_forward_one_backward(d, devices, n));

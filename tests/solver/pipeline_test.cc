@@ -1,0 +1,107 @@
+// Goal: the split into stages is the best one for a chain of layers, and follows memory and unlike devices.
+// Method: layers by hand, whose best cuts are known.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "executor/pipeline/pipeline_simulator.h"
+#include "solver/pipeline/stage_split.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace {
+namespace {
+
+/// Layers f_k → f_{k+1} with weights w_k, and their backward pass and updates. `us` [layers]: the time of
+/// f_k, and half of that of b_k.
+OpGraph network(const std::vector<double>& us, std::int64_t activation) {
+  const auto n = static_cast<std::uint32_t>(us.size());
+  std::vector<testing::SampleOp> ops{{"in", {}, {10}, 0, 0, "Input"}};
+  for (std::uint32_t k = 0; k < n; ++k)
+    ops.push_back({"w" + std::to_string(k), {}, {100}, 0, 0, "Parameter"});
+  const std::uint32_t f = n + 1, b = f + n;
+  for (std::uint32_t k = 0; k < n; ++k)
+    ops.push_back(
+        {"f" + std::to_string(k), {{k == 0 ? 0 : f + k - 1, 0}, {1 + k, 0}}, {activation}, us[k], us[k]});
+  for (std::uint32_t k = n; k-- > 0;)
+    ops.push_back({"b" + std::to_string(k),
+                   {{b + n - 2 - k, 0}, {k == 0 ? 0 : f + k - 1, 0}, {1 + k, 0}},
+                   {activation, 100},
+                   2 * us[k],
+                   2 * us[k],
+                   "Work",
+                   false,
+                   Phase::kBackward});
+  for (std::uint32_t k = 0; k < n; ++k)
+    ops.push_back({"u" + std::to_string(k),
+                   {{1 + k, 0}, {b + n - 1 - k, 1}},
+                   {100},
+                   1,
+                   1,
+                   "Work",
+                   false,
+                   Phase::kUpdate});
+  return testing::sample_graph(ops);
+}
+
+struct Split {
+  std::vector<std::size_t> device_of_layer;
+  Measurement measured;
+};
+Split split(const OpGraph& graph, std::size_t layers, const DeviceSet& devices, const Strategy& strategy) {
+  const auto constraints = Constraints::make(graph, devices);
+  EXPECT_TRUE(constraints.ok());
+  const CostTable costs{graph, devices};
+  const Problem problem{graph, devices, *constraints, costs};
+  PipelineSimulator simulator{graph, devices, strategy};
+  const auto answer = StageSplit{strategy}.find(problem, simulator);
+  EXPECT_TRUE(answer.ok());
+  Split result{std::vector<std::size_t>(layers), answer->measurement};
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    const std::string name{graph.name(OpId{i})};
+    if (name == "in") continue;
+    const std::size_t layer = std::stoul(name.substr(1)), device = index(answer->placement[i]);
+    // Weights come before the forward pass, backward pass and update behind it.
+    if (name[0] == 'f') {
+      result.device_of_layer[layer] = device;
+    } else if (name[0] != 'w') {
+      EXPECT_EQ(device, result.device_of_layer[layer]) << name;
+    }
+  }
+  return result;
+}
+
+TEST(StageSplit, CutsLayersByTheirTime) {
+  const std::vector<double> us{400, 100, 100, 100, 100, 200, 200};
+  const DeviceSet devices = testing::sample_devices(3, false, 1 << 30);
+  const Split found = split(network(us, 1000), us.size(), devices, {16, PipelineSchedule::k1F1B});
+  EXPECT_EQ(found.device_of_layer, (std::vector<std::size_t>{0, 1, 1, 1, 1, 2, 2}));
+  EXPECT_TRUE(found.measured.valid);
+}
+
+TEST(StageSplit, GivesAllToOneDeviceIfCopiesTakeLonger) {
+  const std::vector<double> us{10, 10, 10, 10};
+  const DeviceSet devices =
+      testing::sample_devices(2, false, 1 << 30, {.bytes_per_s = 1e6, .latency_s = 1e-3});
+  const Split found = split(network(us, 1000), us.size(), devices, {4, PipelineSchedule::k1F1B});
+  EXPECT_EQ(found.device_of_layer, (std::vector<std::size_t>{0, 0, 0, 0}));
+}
+
+/// The first stage holds twice as many micro-batches as the last one. By time alone the cut is in the middle,
+/// where the first stage does not fit.
+TEST(StageSplit, FollowsTheMemoryOfMicroBatchesInFlight) {
+  const std::vector<double> us(8, 100);
+  constexpr std::int64_t kActivation = 1'000'000;
+  const OpGraph graph = network(us, kActivation);
+  const Strategy strategy{16, PipelineSchedule::k1F1B};
+  const Split free = split(graph, us.size(), testing::sample_devices(2, false, 1 << 30), strategy);
+  EXPECT_EQ(free.device_of_layer, (std::vector<std::size_t>{0, 0, 0, 0, 1, 1, 1, 1}));
+  const std::int64_t less = free.measured.peak_bytes[0] - kActivation / 2;
+  const Split tight = split(graph, us.size(), testing::sample_devices(2, false, less), strategy);
+  EXPECT_TRUE(tight.measured.valid);
+  EXPECT_LT(std::ranges::count(tight.device_of_layer, 0u), 4);
+}
+
+}  // namespace
+}  // namespace emplace
