@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -22,6 +23,8 @@ namespace {
 // intervals.
 constexpr std::size_t kBlocks = 0;
 constexpr std::array<std::size_t, 4> kCuts{kBlocks, 384, 96, 32};
+// Stages of a device: with several, a pipeline fills and drains in less time, with more copies and memory.
+constexpr std::array<std::size_t, 2> kTurns{2, 4};
 constexpr double kEstimated = 0.95;  // Share of a memory that estimates may fill.
 constexpr double kAny = 1e3;         // The same where nothing fits.
 
@@ -269,6 +272,40 @@ std::optional<std::vector<std::size_t>> cut(const ForwardParts& parts, const Dev
   return begins;
 }
 
+/// Stages in which the devices take turns, each with about the same time in every turn and in all together
+/// the time that it has in a split with one stage for each. Returns their devices and first parts.
+std::pair<std::vector<DeviceId>, std::vector<std::size_t>> in_turns(const ForwardParts& parts,
+                                                                    const std::vector<DeviceId>& devices,
+                                                                    const std::vector<std::size_t>& begins,
+                                                                    std::size_t turns) {
+  std::vector<double> left_ns;
+  for (std::size_t k = 0; k < devices.size(); ++k) {
+    const std::size_t end = k + 1 < devices.size() ? begins[k + 1] : parts.size();
+    left_ns.push_back(static_cast<double>(parts.time_ns(devices[k], begins[k], end)));
+  }
+  std::pair<std::vector<DeviceId>, std::vector<std::size_t>> stages;
+  std::size_t begin = 0;
+  double ahead_ns = 0;  // What the stages so far took more than they should.
+  for (std::size_t turn = 0; turn < turns; ++turn)
+    for (std::size_t k = 0; k < devices.size(); ++k) {
+      const std::size_t stages_left = (turns - turn - 1) * devices.size() + devices.size() - k - 1;
+      const double wanted_ns = left_ns[k] / static_cast<double>(turns - turn) - ahead_ns;
+      std::size_t end = begin + 1;
+      const auto off = [&](std::size_t to) {
+        return std::abs(static_cast<double>(parts.time_ns(devices[k], begin, to)) - wanted_ns);
+      };
+      while (end + stages_left < parts.size() && off(end + 1) <= off(end)) ++end;
+      if (stages_left == 0) end = parts.size();
+      const auto own_ns = static_cast<double>(parts.time_ns(devices[k], begin, end));
+      left_ns[k] -= own_ns;
+      ahead_ns = own_ns - wanted_ns;
+      stages.first.push_back(devices[k]);
+      stages.second.push_back(begin);
+      begin = end;
+    }
+  return stages;
+}
+
 }  // namespace
 
 Result<Answer> StageSplit::find(const Problem& problem, Executor& executor) const {
@@ -280,17 +317,22 @@ Result<Answer> StageSplit::find(const Problem& problem, Executor& executor) cons
   for (const std::size_t cuts : kCuts) {
     const ForwardParts parts{problem, step, strategy_, cuts};
     for (const std::vector<DeviceId>& machine : tried_machines(problem.devices))
-      for (std::size_t stages = std::min(machine.size(), parts.size()); stages > 0 && !stopped();
-           stages /= 2) {
-        const std::vector<DeviceId> devices{machine.begin(),
-                                            machine.begin() + static_cast<std::ptrdiff_t>(stages)};
+      for (std::size_t used = std::min(machine.size(), parts.size()); used > 0; used /= 2)
         for (const double share : {kEstimated, 0.8 * kEstimated, kAny}) {
+          if (stopped()) return std::move(best).take();
+          const std::vector<DeviceId> devices{machine.begin(),
+                                              machine.begin() + static_cast<std::ptrdiff_t>(used)};
           const auto begins = cut(parts, problem.devices, devices, strategy_, share);
           if (!begins) continue;
           EMPLACE_TRY(best.offer(parts.placement(devices, *begins)));
-          if (best.last_fits()) break;
+          const bool fits = best.last_fits();
+          for (const std::size_t turns : kTurns) {
+            if (used == 1 || used * turns > parts.size()) continue;
+            const auto [again, again_begins] = in_turns(parts, devices, *begins, turns);
+            EMPLACE_TRY(best.offer(parts.placement(again, again_begins)));
+          }
+          if (fits) break;
         }
-      }
   }
   return std::move(best).take();
 }

@@ -10,8 +10,9 @@ namespace emplace {
 
 /// Cuts the forward pass, in issue order, where few bytes cross, so that the busiest device has least to do
 /// among all such cuts whose stages fit by an estimate; by dynamic programming, for several numbers of
-/// devices. Backward pass, state and update are where the forward pass reads the same. The best one as
-/// measured is the answer.
+/// devices. Then also divides what each device has among several stages: they fill and drain in less time.
+/// Backward pass, state and update are where the forward pass reads the same. The best one as measured is the
+/// answer.
 class StageSplit final : public Method {
  public:
   explicit StageSplit(const Strategy& strategy) : strategy_{strategy} {}

@@ -88,6 +88,19 @@ TEST(StageSplit, GivesAllToOneDeviceIfCopiesTakeLonger) {
   EXPECT_EQ(found.device_of_layer, (std::vector<std::size_t>{0, 0, 0, 0}));
 }
 
+/// With one stage per device, a step of two micro-batches takes three times that of a stage. With two, the
+/// second device waits for half as long.
+TEST(StageSplit, LetsDevicesTakeTurnsInShortPipelines) {
+  const std::vector<double> us(8, 100);
+  const DeviceSet devices =
+      testing::sample_devices(2, false, 1 << 30, {.bytes_per_s = 1e12, .latency_s = 1e-7});
+  const Split found = split(network(us, 1000), us.size(), devices, {2, PipelineSchedule::k1F1B});
+  const double stage_s = 4 * 3 * 100e-6;
+  EXPECT_LT(found.measured.step_time_s, 2.8 * stage_s);
+  EXPECT_GT(found.measured.step_time_s, 2 * stage_s);
+  EXPECT_EQ(std::ranges::count(found.device_of_layer, 0u), 4);
+}
+
 /// The first stage holds twice as many micro-batches as the last one. By time alone the cut is in the middle,
 /// where the first stage does not fit.
 TEST(StageSplit, FollowsTheMemoryOfMicroBatchesInFlight) {
