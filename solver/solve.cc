@@ -10,6 +10,7 @@
 
 #include "base/cores.h"
 #include "base/text/words.h"
+#include "graph/training/micro_batch.h"
 #include "placement/bounds/feasibility.h"
 #include "placement/machine/cost_model.h"
 #include "solver/memory/plan_search.h"
@@ -176,6 +177,8 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
 Result<Answer> solve(const Request& request, const Context& context) {
   if (request.graph == nullptr || request.machine == nullptr)
     return invalid("a request", "needs a graph and a machine");
+  EMPLACE_TRY(check_strategy(request.judge));
+  if (request.judge.strategy.pipelined()) EMPLACE_TRY(check_micro_batches(*request.graph));
   const auto model = make_model(*request.graph, *request.machine, request.judge);
   return solve(request, *model, context);
 }

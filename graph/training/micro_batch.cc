@@ -21,13 +21,41 @@ bool has_name_of_micro_batch(std::string_view name) {
          (end.size() > 1 && end.find_first_not_of("0123456789", 1) == std::string_view::npos);
 }
 
+/// Whether the phases of a graph make a step, and its names leave room for what is added.
+Result<Unit> check_step(const OpGraph& graph) {
+  constexpr const char* kWhat = "micro-batches";
+  if (!graph.ids_are_topological())
+    return invalid(kWhat, "need a graph that lists producers before their readers");
+  bool backward = false, update = false;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    const Phase phase = graph.phase(OpId{i});
+    backward = backward || phase == Phase::kBackward;
+    update = update || phase == Phase::kUpdate;
+    for (const TensorId input : graph.inputs(OpId{i}))
+      if (const OpId read = graph.producer(input); phase < graph.phase(read))
+        return invalid(quoted_op(graph, OpId{i}),
+                       "of the phase " + std::string{phase_name(phase)} + " reads the result of " +
+                           quoted_op(graph, read) + " of the phase " +
+                           std::string{phase_name(graph.phase(read))},
+                       "correct the phase of one of them");
+    if (has_name_of_micro_batch(graph.name(OpId{i})))
+      return invalid(quoted_op(graph, OpId{i}), "is called as what micro-batches add",
+                     "use the graph of one micro-batch");
+  }
+  if (backward && update) return Unit{};
+  return invalid(kWhat,
+                 std::string{"need a training step, and no op of this graph has the phase "} +
+                     (backward ? "update" : "backward"),
+                 "trace a whole step: em.trace, emplace import --train, or generate --training");
+}
+
 /// Builds the graph of a micro-batch, op by op in the order of the original graph.
 class Accumulator {
  public:
   explicit Accumulator(const OpGraph& graph) : graph_{graph}, sum_of_(graph.num_tensors(), kNoOp) {}
 
   Result<MicroBatchGraph> run() {
-    EMPLACE_TRY(check_micro_batches(graph_));
+    EMPLACE_TRY(check_step(graph_));
     find_gradients();
     now_.assign(graph_.num_ops(), kNoOp);
     for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
@@ -154,30 +182,8 @@ std::int64_t batch_of(const OpGraph& graph) {
 }
 
 Result<Unit> check_micro_batches(const OpGraph& graph) {
-  constexpr const char* kWhat = "micro-batches";
-  if (!graph.ids_are_topological())
-    return invalid(kWhat, "need a graph that lists producers before their readers");
-  bool backward = false, update = false;
-  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
-    const Phase phase = graph.phase(OpId{i});
-    backward = backward || phase == Phase::kBackward;
-    update = update || phase == Phase::kUpdate;
-    for (const TensorId input : graph.inputs(OpId{i}))
-      if (const OpId read = graph.producer(input); phase < graph.phase(read))
-        return invalid(quoted_op(graph, OpId{i}),
-                       "of the phase " + std::string{phase_name(phase)} + " reads the result of " +
-                           quoted_op(graph, read) + " of the phase " +
-                           std::string{phase_name(graph.phase(read))},
-                       "correct the phase of one of them");
-    if (has_name_of_micro_batch(graph.name(OpId{i})))
-      return invalid(quoted_op(graph, OpId{i}), "is called as what micro-batches add",
-                     "use the graph of one micro-batch");
-  }
-  if (backward && update) return Unit{};
-  return invalid(kWhat,
-                 std::string{"need a training step, and no op of this graph has the phase "} +
-                     (backward ? "update" : "backward"),
-                 "trace a whole step: em.trace, emplace import --train, or generate --training");
+  EMPLACE_TRY(micro_batch_graph(graph));
+  return Unit{};
 }
 
 Result<MicroBatchGraph> micro_batch_graph(const OpGraph& graph) { return Accumulator{graph}.run(); }

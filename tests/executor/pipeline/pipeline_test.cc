@@ -125,6 +125,11 @@ TEST(MicroBatchGraph, RefusesWhatIsNoStep) {
                                                {"b", {{0, 0}}, {4}, 1, 1, "Work", false, Phase::kBackward}});
   EXPECT_THAT(micro_batch_graph(mixed).error().context,
               HasSubstr("op 'b': of the phase backward reads the result of op 'u' of the phase update"));
+  const OpGraph twice =
+      testing::sample_graph({{"b", {}, {4, 4}, 1, 1, "Work", false, Phase::kBackward},
+                             {"b#1", {}, {4}, 1, 1, "Work", false, Phase::kBackward},
+                             {"u", {{0, 1}, {1, 0}}, {4}, 1, 1, "Work", false, Phase::kUpdate}});
+  EXPECT_THAT(check_micro_batches(twice).error().context, HasSubstr("b#1@gradient"));
   const OpGraph named = testing::sample_graph({{"x@3"}});
   EXPECT_THAT(micro_batch_graph(named).error().context,
               HasSubstr("op 'x@3': is called as what micro-batches add"));
