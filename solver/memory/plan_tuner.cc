@@ -49,18 +49,36 @@ PlanTuner::PlanTuner(const Problem& problem, const SimulatorOptions& options, co
       transfers_{problem.devices},
       device_names_{problem.devices.names()} {}
 
+/// The step of a plan, for any placement.
+class PlanTuner::Step {
+ public:
+  static Result<std::unique_ptr<Step>> make(const PlanTuner& tuner, const MemoryPlan& plan) {
+    const Problem& problem = tuner.problem_;
+    auto step = std::make_unique<Step>();
+    if (plan.empty()) {
+      step->simulator_.emplace(problem.graph, problem.devices, problem.costs, tuner.options_);
+      return step;
+    }
+    EMPLACE_TRY_ASSIGN(step->made_, planned(problem.graph, plan, tuner.device_names_));
+    step->simulator_.emplace(step->made_->graph, problem.devices,
+                             derived(problem.costs, step->made_->graph, step->made_->source), tuner.options_);
+    return step;
+  }
+
+  Result<Unit> measure(const Placement& placement, Measurement& out) {
+    return simulator_->measure(made_ ? planned(placement, *made_) : placement, out);
+  }
+
+ private:
+  std::optional<PlannedGraph> made_;  // Nothing: the graph as it is.
+  std::optional<Simulator> simulator_;
+};
+
 Result<Measurement> PlanTuner::measure(const MemoryPlan& plan, const Placement& placement) {
   ++evaluations_;
   Measurement measured;
-  if (plan.empty()) {
-    Simulator simulator{problem_.graph, problem_.devices, problem_.costs, options_};
-    EMPLACE_TRY(simulator.measure(placement, measured));
-    return measured;
-  }
-  EMPLACE_TRY_ASSIGN(const PlannedGraph made, planned(problem_.graph, plan, device_names_));
-  Simulator simulator{made.graph, problem_.devices, derived(problem_.costs, made.graph, made.source),
-                      options_};
-  EMPLACE_TRY(simulator.measure(planned(placement, made), measured));
+  EMPLACE_TRY_ASSIGN(const auto step, Step::make(*this, plan));
+  EMPLACE_TRY(step->measure(placement, measured));
   return measured;
 }
 
@@ -82,6 +100,9 @@ Result<Unit> PlanTuner::time_moves(MemoryPlan& plan, const Placement& placement)
     const DeviceId home = placement[index(problem_.graph.producer(move.tensor))];
     return transfers_.ns(move.to, home, problem_.graph.bytes(move.tensor));
   });
+  // An update may be listed before a tensor is made.
+  for (MovedTensor& move : plan.moved)
+    if (move.after != kNoOp && move.after < problem_.graph.producer(move.tensor)) move.after = kNoOp;
   return Unit{};
 }
 
@@ -248,47 +269,215 @@ Result<MemoryPlan> PlanTuner::leanest(const Placement& placement, const std::fun
   return std::move(best.plan);
 }
 
-Result<Unit> PlanTuner::refine(PlannedPlacement& best, std::uint64_t stream,
-                               const std::function<bool()>& late) {
-  std::vector<OpId> choices;
-  for (const OpId op : forward_.kernels())
-    if (forward_.may_run_again(op)) choices.push_back(op);
-  if (choices.empty() || !allowed_.recompute) return Unit{};
-  Rng rng{problem_.seed, Purpose::kHeuristic, stream};
-  const std::int64_t memory = smallest_memory(problem_.devices);
-  const auto energy = [&](const Measurement& measured) {
-    return log_seconds(measured.step_time_s) + kPenalty * memory_penalty(measured.bytes_over, memory);
-  };
-  MemoryPlan now = best.plan;
-  double now_energy = energy(best.measurement);
-  // The temperature is that of changes in log(step time). It falls from half of the mean share of an op.
-  double temperature = 0.5 / static_cast<double>(choices.size());
-  while (!late()) {
-    std::set<OpId> ops{now.recompute.begin(), now.recompute.end()};
-    MemoryPlan next{.moved = now.moved};
-    const std::uint32_t changes = 1 + rng.below(3);
-    for (std::uint32_t k = 0; k < changes; ++k) {
-      const OpId op = choices[rng.below(static_cast<std::uint32_t>(choices.size()))];
+/// Annealing of single decisions and devices.
+class PlanTuner::Annealing {
+ public:
+  Annealing(PlanTuner& tuner, PlannedPlacement& best, std::uint64_t stream)
+      : tuner_{tuner},
+        problem_{tuner.problem_},
+        best_{best},
+        rng_{problem_.seed, Purpose::kHeuristic, stream},
+        memory_{smallest_memory(problem_.devices)} {
+    for (const OpId op : tuner.forward_.kernels())
+      if (tuner.allowed_.recompute && tuner.forward_.may_run_again(op)) choices_.push_back(op);
+    if (tuner.allowed_.offload && problem_.devices.size() > 1)
+      for (const BufferId buffer : tuner.forward_.waiting())
+        if (tuner.lowered_.held_bytes(buffer) > 0) waiting_.push_back(tuner.lowered_.tensor(buffer));
+    best_lead_.assign(waiting_.size(), 0);
+    std::vector<std::vector<OpId>> members(problem_.constraints.num_classes());
+    for (std::uint32_t i = 0; i < problem_.graph.num_ops(); ++i)
+      members[problem_.constraints.class_of(OpId{i})].push_back(OpId{i});
+    for (auto& ops : members)
+      if (!ops.empty() && problem_.constraints.allowed(problem_.constraints.class_of(ops[0])).count() > 1)
+        movable_.push_back(std::move(ops));
+  }
+
+  Result<Unit> run(const std::function<bool()>& late) {
+    const std::size_t decisions = choices_.size() + waiting_.size(), size = decisions + movable_.size();
+    if (decisions == 0) return Unit{};
+    for (std::uint32_t round = 0; !late(); ++round) {
+      if (round == kRounds && choices_.size() <= kMostToTryAll) {
+        EMPLACE_TRY(try_all(late));
+        if (movable_.empty() && !tuner_.allowed_.offload) return Unit{};
+      }
+      EMPLACE_TRY(start(round % 2 == 1));
+      // The temperature is that of changes in log(step time). It falls from half of the mean share of an op;
+      // in later rounds from more, and slower, so that they leave the valley of those before.
+      const double hot = std::ldexp(0.5 / static_cast<double>(decisions), round % kRounds);
+      const double cooling = std::pow(kCooling, 1.0 / (1.0 + round / kRounds));
+      double temperature = hot, least = energy_;
+      // It ends after as many changes as there are pairs of decisions and devices, without success.
+      for (std::size_t idle = 0; idle < size * size && !late(); ++idle) {
+        temperature *= cooling;
+        EMPLACE_TRY(step(temperature));
+        if (temperature < kCold * hot && energy_ >= least) continue;
+        least = energy_;
+        idle = 0;
+      }
+    }
+    return Unit{};
+  }
+
+ private:
+  static constexpr std::uint32_t kRounds = 6;
+  /// Every set of this many ops is tried: a second.
+  static constexpr std::size_t kMostToTryAll = 16;
+  static constexpr double kCold = 1e-3;
+  /// Kernels by which a copy back starts earlier, at most, and 1.
+  static constexpr std::uint32_t kMostLead = 6;
+  /// How far from each other ops are that exchange their decisions.
+  static constexpr std::uint32_t kNeighbours = 8;
+
+  double energy(const Measurement& measured) const {
+    return log_seconds(measured.step_time_s) + kPenalty * memory_penalty(measured.bytes_over, memory_);
+  }
+
+  /// Starts from the best plan, or from one of which a random share runs again.
+  Result<Unit> start(bool random) {
+    plan_ = best_.plan;
+    lead_ = best_lead_;
+    placement_ = best_.placement;
+    measured_ = best_.measurement;
+    if (random) {
+      plan_ = {};
+      const double share = rng_.uniform_double();
+      for (const OpId op : choices_)
+        if (rng_.uniform_double() < share) plan_.recompute.push_back(op);
+    }
+    EMPLACE_TRY_ASSIGN(now_, Step::make(tuner_, plan_));
+    if (random) EMPLACE_TRY(now_->measure(placement_, measured_));
+    energy_ = energy(measured_);
+    return Unit{};
+  }
+
+  /// Tries every set of ops for the best placement, without moves.
+  Result<Unit> try_all(const std::function<bool()>& late) {
+    for (std::uint32_t set = 0; set < 1u << choices_.size() && !late(); ++set) {
+      MemoryPlan plan;
+      for (std::size_t k = 0; k < choices_.size(); ++k)
+        if ((set >> k & 1) != 0) plan.recompute.push_back(choices_[k]);
+      EMPLACE_TRY(tuner_.offer(std::move(plan), best_));
+    }
+    return Unit{};
+  }
+
+  Result<Unit> step(double temperature) {
+    MemoryPlan plan = plan_;
+    std::vector<std::uint32_t> lead = lead_;
+    Placement placement = placement_;
+    const std::uint32_t kind = movable_.empty() ? 0 : rng_.below(4);  // 0, 1: decisions; 2, 3: devices.
+    if (kind > 0) change_devices(plan, placement);
+    if (kind < 2) change_decisions(plan, lead, placement);
+    EMPLACE_TRY(tuner_.time_moves(plan, placement));
+    start_earlier(plan, lead);
+    std::unique_ptr<Step> next;
+    if (plan != plan_) {
+      EMPLACE_TRY_ASSIGN(next, Step::make(tuner_, plan));
+    }
+    ++tuner_.evaluations_;
+    EMPLACE_TRY((next ? next : now_)->measure(placement, measured_));
+    if (better(measured_, best_.measurement)) {
+      best_ = {plan, placement, measured_};
+      best_lead_ = lead;
+    }
+    const double energy = this->energy(measured_);
+    if (energy > energy_ && rng_.uniform_double() >= std::exp((energy_ - energy) / temperature))
+      return Unit{};
+    plan_ = std::move(plan);
+    lead_ = std::move(lead);
+    placement_ = std::move(placement);
+    energy_ = energy;
+    if (next) now_ = std::move(next);
+    return Unit{};
+  }
+
+  /// Changes where a tensor waits, whether one to three ops run again, or lets two neighbours exchange the
+  /// latter.
+  void change_decisions(MemoryPlan& plan, std::vector<std::uint32_t>& lead, const Placement& placement) {
+    if (!waiting_.empty() && (choices_.empty() || rng_.below(3) == 0)) {
+      const std::uint32_t k = drawn(waiting_.size());
+      lead[k] = rng_.below(kMostLead);
+      if (rng_.below(2) == 0) change_move(plan, placement, waiting_[k]);
+      return;
+    }
+    std::set<OpId> ops{plan.recompute.begin(), plan.recompute.end()};
+    const auto change = [&](OpId op) {
       if (ops.erase(op) == 0) ops.insert(op);
-      std::erase_if(next.moved,
+      std::erase_if(plan.moved,
                     [&](const MovedTensor& move) { return problem_.graph.producer(move.tensor) == op; });
+    };
+    const std::uint32_t count = rng_.below(4), at = drawn(choices_.size());
+    if (count == 0) {
+      const std::size_t from = at - std::min(at, kNeighbours);
+      const OpId one = choices_[at];
+      const OpId other =
+          choices_[from + drawn(std::min(choices_.size(), std::size_t{at} + kNeighbours) - from)];
+      if (ops.contains(one) != ops.contains(other)) change(other);
     }
-    next.recompute = sorted(ops);
-    EMPLACE_TRY(time_moves(next, best.placement));
-    EMPLACE_TRY_ASSIGN(Measurement measured, measure(next, best.placement));
-    const double next_energy = energy(measured);
-    temperature *= kCooling;
-    if (next_energy <= now_energy ||
-        rng.uniform_double() < std::exp((now_energy - next_energy) / temperature)) {
-      now = next;
-      now_energy = next_energy;
-    }
-    if (better(measured, best.measurement)) {
-      best.plan = std::move(next);
-      best.measurement = std::move(measured);
+    change(choices_[at]);
+    for (std::uint32_t k = 1; k < count; ++k) change(choices_[drawn(choices_.size())]);
+    plan.recompute = sorted(ops);
+  }
+
+  /// Moves a tensor to another device, or lets it wait where it is made.
+  void change_move(MemoryPlan& plan, const Placement& placement, TensorId tensor) {
+    const OpId op = problem_.graph.producer(tensor);
+    std::erase(plan.recompute, op);
+    if (std::erase_if(plan.moved, [&](const MovedTensor& move) { return move.tensor == tensor; }) > 0) return;
+    const std::size_t home = index(placement[index(op)]), devices = problem_.devices.size();
+    plan.moved.push_back({tensor, static_cast<DeviceId>((home + 1 + drawn(devices - 1)) % devices)});
+  }
+
+  /// Lets copies back start after an earlier kernel than in time_moves().
+  void start_earlier(MemoryPlan& plan, const std::vector<std::uint32_t>& lead) const {
+    const std::span<const OpId> kernels = tuner_.lowered_.kernels();
+    for (MovedTensor& move : plan.moved) {
+      const auto by = lead[std::ranges::lower_bound(waiting_, move.tensor) - waiting_.begin()];
+      // Without a kernel it comes back for a reader that is no earlier than the first kernel behind the
+      // forward pass.
+      const auto at =
+          move.after == kNoOp
+              ? std::ranges::find_if_not(kernels, [&](OpId op) { return tuner_.forward_.contains(op); })
+              : std::ranges::lower_bound(kernels, move.after);
+      if (by == 0 || at - kernels.begin() < by) continue;
+      if (const OpId after = *(at - by); after > problem_.graph.producer(move.tensor)) move.after = after;
     }
   }
-  return Unit{};
+
+  /// Moves the ops of one or two classes to other devices.
+  void change_devices(MemoryPlan& plan, Placement& placement) {
+    for (std::uint32_t k = 1 + rng_.below(2); k > 0; --k) {
+      const std::vector<OpId>& ops = movable_[drawn(movable_.size())];
+      const auto to = static_cast<DeviceId>(drawn(problem_.devices.size()));
+      if (!problem_.constraints.allows(ops[0], to)) continue;
+      for (const OpId op : ops) placement[index(op)] = to;
+    }
+    std::erase_if(plan.moved, [&](const MovedTensor& move) {
+      return placement[index(problem_.graph.producer(move.tensor))] == move.to;
+    });
+  }
+
+  std::uint32_t drawn(std::size_t count) { return rng_.below(static_cast<std::uint32_t>(count)); }
+
+  PlanTuner& tuner_;
+  const Problem& problem_;
+  PlannedPlacement& best_;
+  Rng rng_;
+  const std::int64_t memory_;
+  std::vector<OpId> choices_;                    // Ops that may run again.
+  std::vector<TensorId> waiting_;                // Tensors that may be moved.
+  std::vector<std::uint32_t> lead_, best_lead_;  // [waiting_] Kernels by which a copy back starts earlier.
+  std::vector<std::vector<OpId>> movable_;       // The ops of the classes that may use several devices.
+  MemoryPlan plan_;
+  Placement placement_;
+  double energy_ = 0;
+  std::unique_ptr<Step> now_;  // The step of plan_.
+  Measurement measured_;
+};
+
+Result<Unit> PlanTuner::refine(PlannedPlacement& best, std::uint64_t stream,
+                               const std::function<bool()>& late) {
+  return Annealing{*this, best, stream}.run(late);
 }
 
 }  // namespace emplace

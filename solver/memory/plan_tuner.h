@@ -39,7 +39,8 @@ class PlanTuner {
   /// The best decisions found for a placement before `late()`: prefixes of ladders, with segments of several
   /// lengths, without and with moved tensors. Errors: those of measure().
   Result<PlannedPlacement> tune(const Placement& placement, const std::function<bool()>& late);
-  /// Changes single decisions at random until `late()`, and keeps what is better. Errors: as tune().
+  /// Changes single decisions and devices at random until `late()`, and keeps what is better. Errors: as
+  /// tune().
   Result<Unit> refine(PlannedPlacement& best, std::uint64_t stream, const std::function<bool()>& late);
   /// The plan that leaves the least waiting, as found before `late()`, in segments of which the placement
   /// needs least memory: the start of a search for placements.
@@ -47,6 +48,8 @@ class PlanTuner {
 
  private:
   using Counts = std::vector<std::size_t>;  // [devices] Rungs that are taken.
+  class Step;
+  class Annealing;
 
   std::int64_t cost_ns(OpId op, const Placement& placement) const {
     return problem_.costs.ns(placement[index(op)], op);

@@ -141,14 +141,24 @@ TEST(MemoryPlanSearch, MovesWhatItMayAndHidesTheCopies) {
   EXPECT_LT(tuned->measurement.step_time_s, whole.step_time_s * 1.02);
 }
 
-/// The least step time of a plan that fits, by trying every set of ops; infinite if none fits.
-double best_of_all(World& world, PlanTuner& tuner, const std::vector<OpId>& choices) {
+/// The ops of a graph that may run again.
+std::vector<OpId> choices_of(const OpGraph& graph) {
+  const LoweredGraph lowered{graph};
+  const ForwardPass forward{lowered};
+  std::vector<OpId> choices;
+  for (const OpId op : forward.kernels())
+    if (forward.may_run_again(op)) choices.push_back(op);
+  return choices;
+}
+
+/// The least step time of a plan of a placement that fits, by trying every set of ops; infinite if none fits.
+double best_of_all(PlanTuner& tuner, const std::vector<OpId>& choices, const Placement& placement) {
   double best_s = std::numeric_limits<double>::infinity();
   for (std::uint32_t set = 0; set < 1u << choices.size(); ++set) {
     MemoryPlan plan;
     for (std::size_t k = 0; k < choices.size(); ++k)
       if ((set >> k & 1) != 0) plan.recompute.push_back(choices[k]);
-    const auto measured = tuner.measure(plan, Placement(world.graph.num_ops()));
+    const auto measured = tuner.measure(plan, placement);
     if (measured && measured->valid) best_s = std::min(best_s, measured->step_time_s);
   }
   return best_s;
@@ -165,15 +175,11 @@ TEST(MemoryPlanSearch, FindsTheBestPlanOfSmallGraphs) {
     ASSERT_TRUE(
         Simulator(graph, testing::sample_devices(1, false, testing::kPlenty)).measure(placement, whole).ok());
     World world{std::move(graph), testing::sample_devices(1, false, whole.peak_bytes[0] * 17 / 20)};
-    const LoweredGraph lowered{world.graph};
-    const ForwardPass forward{lowered};
-    std::vector<OpId> choices;
-    for (const OpId op : forward.kernels())
-      if (forward.may_run_again(op)) choices.push_back(op);
+    const std::vector<OpId> choices = choices_of(world.graph);
     if (choices.size() > 9) continue;
     const Problem problem = world.problem(seed);
     PlanTuner tuner{problem, {}, {.recompute = true}};
-    const double best_s = best_of_all(world, tuner, choices);
+    const double best_s = best_of_all(tuner, choices, placement);
     auto tuned = tuner.tune(placement, after(1000));
     ASSERT_TRUE(tuned.ok()) << tuned.error().context;
     if (best_s == std::numeric_limits<double>::infinity()) {
@@ -185,6 +191,97 @@ TEST(MemoryPlanSearch, FindsTheBestPlanOfSmallGraphs) {
     optimal += tuned->measurement.valid && tuned->measurement.step_time_s <= best_s * (1 + 1e-9);
   }
   EXPECT_GT(solved, 20);
+  EXPECT_GE(optimal * 20, solved * 19) << optimal << " of " << solved;
+}
+
+TEST(MemoryPlanSearch, RefinesDecisionsAndDevicesTogether) {
+  int solved = 0, optimal = 0, moved = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 8};
+    OpGraph graph = testing::random_training_graph(rng, 8);
+    const std::vector<OpId> choices = choices_of(graph);
+    if (choices.empty() || choices.size() > 4) continue;
+    Measurement whole;
+    Placement placement(graph.num_ops());
+    ASSERT_TRUE(
+        Simulator(graph, testing::sample_devices(2, false, testing::kPlenty)).measure(placement, whole).ok());
+    World world{std::move(graph), testing::sample_devices(2, false, whole.peak_bytes[0] * 3 / 4)};
+    const Problem problem = world.problem(seed);
+    PlanTuner tuner{problem, {}, {.recompute = true}};
+    double best_s = std::numeric_limits<double>::infinity();
+    for (std::uint32_t set = 0; set < 1u << placement.size(); ++set) {
+      for (std::size_t i = 0; i < placement.size(); ++i) placement[i] = static_cast<DeviceId>(set >> i & 1);
+      if (world.constraints.check(world.graph, world.devices, placement).ok())
+        best_s = std::min(best_s, best_of_all(tuner, choices, placement));
+    }
+    if (best_s == std::numeric_limits<double>::infinity()) continue;
+    ++solved;
+    const Placement start(placement.size());
+    auto refined = tuner.tune(start, after(1000));
+    ASSERT_TRUE(refined.ok()) << refined.error().context;
+    ASSERT_TRUE(tuner.refine(*refined, 1, after(8000)).ok());
+    EXPECT_TRUE(world.constraints.check(world.graph, world.devices, refined->placement).ok());
+    EXPECT_EQ(tuner.measure(refined->plan, refined->placement).value(), refined->measurement);
+    optimal += refined->measurement.valid && refined->measurement.step_time_s <= best_s * (1 + 1e-9);
+    moved += refined->placement != start;
+  }
+  EXPECT_GT(solved, 10);
+  EXPECT_GT(moved, 10);
+  EXPECT_GE(optimal * 20, solved * 19) << optimal << " of " << solved;
+}
+
+/// Measures every choice of tensors of `open` that move from "gpu:0" to "gpu:1", and of when they come back.
+double best_of_all_moves(PlanTuner& tuner, const OpGraph& graph, std::span<const TensorId> open,
+                         MemoryPlan& plan) {
+  if (open.empty()) {
+    const auto measured = tuner.measure(plan, Placement(graph.num_ops()));
+    const bool fits = measured && measured->valid;  // An error: it comes back too late.
+    return fits ? measured->step_time_s : std::numeric_limits<double>::infinity();
+  }
+  double best_s = best_of_all_moves(tuner, graph, open.subspan(1), plan);
+  for (std::uint32_t after = 0; after <= graph.num_ops(); ++after) {
+    plan.moved.push_back({open[0], DeviceId{1}, after < graph.num_ops() ? OpId{after} : kNoOp});
+    best_s = std::min(best_s, best_of_all_moves(tuner, graph, open.subspan(1), plan));
+    plan.moved.pop_back();
+  }
+  return best_s;
+}
+
+TEST(MemoryPlanSearch, RefinesWhatMovesAndWhenItComesBack) {
+  int solved = 0, optimal = 0, refined_further = 0;
+  for (std::uint64_t seed = 0; seed < 70; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 9};
+    OpGraph graph = testing::random_training_graph(rng, 12);
+    Measurement whole;
+    const Placement placement(graph.num_ops());
+    ASSERT_TRUE(
+        Simulator(graph, testing::sample_devices(2, false, testing::kPlenty)).measure(placement, whole).ok());
+    World world{std::move(graph), testing::sample_devices(2, false, whole.peak_bytes[0] * 17 / 20)};
+    const LoweredGraph lowered{world.graph};
+    const ForwardPass forward{lowered};
+    std::vector<TensorId> open;
+    for (const BufferId buffer : forward.waiting()) open.push_back(lowered.tensor(buffer));
+    if (open.size() > 3) continue;
+    const Problem problem = world.problem(seed);
+    PlanTuner tuner{problem, {}, {.offload = true}};
+    MemoryPlan plan;
+    const double best_s = best_of_all_moves(tuner, world.graph, open, plan);
+    if (best_s == std::numeric_limits<double>::infinity()) continue;
+    ++solved;
+    auto refined = tuner.tune(placement, after(1000));
+    ASSERT_TRUE(refined.ok()) << refined.error().context;
+    const Measurement tuned = refined->measurement;
+    const auto done = tuner.refine(*refined, 1, after(8000));
+    ASSERT_TRUE(done.ok()) << done.error().context;
+    EXPECT_EQ(tuner.measure(refined->plan, refined->placement).value(), refined->measurement);
+    // It may also choose other devices, and be faster.
+    optimal += refined->measurement.valid && refined->measurement.step_time_s <= best_s * (1 + 1e-9);
+    refined_further += better(refined->measurement, tuned);
+  }
+  EXPECT_GT(solved, 10);
+  EXPECT_GT(refined_further, 5);
   EXPECT_GE(optimal * 20, solved * 19) << optimal << " of " << solved;
 }
 
