@@ -1,0 +1,3 @@
+add_executable(every_plan ${CMAKE_CURRENT_SOURCE_DIR}/every_plan.cc)
+target_link_libraries(every_plan PRIVATE emplace_options emplace_solver)
+emplace_use_precompiled(every_plan emplace_precompiled)
