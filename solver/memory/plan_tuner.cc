@@ -284,6 +284,7 @@ class PlanTuner::Annealing {
       for (const BufferId buffer : tuner.forward_.waiting())
         if (tuner.lowered_.held_bytes(buffer) > 0) waiting_.push_back(tuner.lowered_.tensor(buffer));
     best_lead_.assign(waiting_.size(), 0);
+    if (problem_.graph.num_ops() > kMostToMove) return;
     std::vector<std::vector<OpId>> members(problem_.constraints.num_classes());
     for (std::uint32_t i = 0; i < problem_.graph.num_ops(); ++i)
       members[problem_.constraints.class_of(OpId{i})].push_back(OpId{i});
@@ -323,6 +324,8 @@ class PlanTuner::Annealing {
   /// Every set of this many ops is tried: a second.
   static constexpr std::size_t kMostToTryAll = 16;
   static constexpr double kCold = 1e-3;
+  /// In graphs of more ops, the searches before find better devices than random changes do.
+  static constexpr std::size_t kMostToMove = 200;
   /// Kernels by which a copy back starts earlier, at most, and 1.
   static constexpr std::uint32_t kMostLead = 6;
   /// How far from each other ops are that exchange their decisions.
@@ -467,7 +470,8 @@ class PlanTuner::Annealing {
   std::vector<OpId> choices_;                    // Ops that may run again.
   std::vector<TensorId> waiting_;                // Tensors that may be moved.
   std::vector<std::uint32_t> lead_, best_lead_;  // [waiting_] Kernels by which a copy back starts earlier.
-  std::vector<std::vector<OpId>> movable_;       // The ops of the classes that may use several devices.
+  std::vector<std::vector<OpId>>
+      movable_;  // Ops of the classes that may use several devices, in a small graph.
   MemoryPlan plan_;
   Placement placement_;
   double energy_ = 0;
