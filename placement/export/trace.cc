@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "placement/export/trace_writer.h"
+#include "placement/planned_runs.h"
 
 namespace emplace::interop {
 namespace {
@@ -18,7 +19,7 @@ std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
 
 /// An event to write, with its index in the schedule.
 struct Event {
-  enum Kind : std::uint8_t { kOp, kCopy, kCopyLeaves, kCopyArrives };
+  enum Kind : std::uint8_t { kMemory, kOp, kCopy, kCopyLeaves, kCopyArrives };
   std::int64_t at_ns;
   Kind kind;
   std::uint32_t number;
@@ -50,6 +51,8 @@ Result<Unit> write_trace(const std::filesystem::path& path, const OpGraph& graph
       writer.name_track({d, kCopies + k}, fmt::format("{} {}", copies, k + 1));
   }
   std::vector<Event> events;
+  for (std::uint32_t k = 0; k < schedule.memory.size(); ++k)
+    events.push_back({ns(schedule.memory[k].at_s), Event::kMemory, k});
   for (std::uint32_t k = 0; k < schedule.ops.size(); ++k)
     events.push_back({ns(schedule.ops[k].start_s), Event::kOp, k});
   for (std::uint32_t k = 0; k < schedule.transfers.size(); ++k) {
@@ -60,11 +63,18 @@ Result<Unit> write_trace(const std::filesystem::path& path, const OpGraph& graph
   }
   std::stable_sort(events.begin(), events.end(),
                    [](const Event& a, const Event& b) { return a.at_ns < b.at_ns; });
+  const PlannedRuns planned{graph, schedule};
   for (const Event& event : events) {
+    if (event.kind == Event::kMemory) {
+      const MemoryLevel& level = schedule.memory[event.number];
+      writer.counter(index(level.device), "memory", event.at_ns, level.bytes);
+      continue;
+    }
     if (event.kind == Event::kOp) {
       const OpRun& run = schedule.ops[event.number];
-      writer.slice({index(run.device), kOps}, graph.name(run.op), phase_name(graph.phase(run.op)),
-                   event.at_ns, ns(run.end_s),
+      writer.slice({index(run.device), kOps}, graph.name(run.op),
+                   planned.is_again(run) ? "recompute" : phase_name(graph.phase(run.op)), event.at_ns,
+                   ns(run.end_s),
                    fmt::format(R"("type":{},"scope":{},"op":{})", json_text(graph.type_name(run.op)),
                                json_text(graph.group_name(run.op)), index(run.op)));
       continue;
@@ -72,8 +82,8 @@ Result<Unit> write_trace(const std::filesystem::path& path, const OpGraph& graph
     const TransferRun& run = schedule.transfers[event.number];
     const std::uint64_t flow = event.number + 1;
     if (event.kind == Event::kCopy) {
-      writer.slice({copier(run), track[event.number]}, graph.name(graph.producer(run.tensor)), "copy",
-                   event.at_ns, ns(run.end_s),
+      writer.slice({copier(run), track[event.number]}, graph.name(graph.producer(run.tensor)),
+                   planned.home(run) ? "move" : "copy", event.at_ns, ns(run.end_s),
                    fmt::format(R"("bytes":{},"from":{},"to":{})", run.bytes,
                                json_text(devices[run.source].name), json_text(devices[run.target].name)));
     } else if (event.kind == Event::kCopyLeaves) {

@@ -91,6 +91,12 @@ void TraceWriter::slice(Track track, std::string_view name, std::string_view cat
   event(text);
 }
 
+void TraceWriter::counter(std::size_t process, std::string_view name, std::int64_t at_ns,
+                          std::int64_t value) {
+  event(fmt::format(R"("ph":"C","name":{0},"pid":{1},"ts":{2},"args":{{{0}:{3}}})", json_text(name), process,
+                    microseconds(at_ns), value));
+}
+
 void TraceWriter::flow(std::string_view phase, Track track, std::uint64_t id, std::int64_t at_ns) {
   event(fmt::format(R"("ph":"{}","name":"flow","cat":"flow","id":{},{},"ts":{})", phase, id, where(track),
                     microseconds(at_ns)));

@@ -34,6 +34,8 @@ class TraceWriter {
   /// `arguments`: the members of a JSON object without braces; may be empty.
   void slice(Track track, std::string_view name, std::string_view category, std::int64_t begin_ns,
              std::int64_t end_ns, std::string_view arguments);
+  /// The value of a counter of a process from `at_ns` on.
+  void counter(std::size_t process, std::string_view name, std::int64_t at_ns, std::int64_t value);
   /// Flow arrow from the slice around `at_ns` on one track to one on another track; `id` is small.
   void flow_start(Track track, std::uint64_t id, std::int64_t at_ns) { flow("s", track, id, at_ns); }
   void flow_ends(Track track, std::uint64_t id, std::int64_t at_ns) {

@@ -5,15 +5,19 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "executor/sim/simulator.h"
+#include "graph/memory_plan.h"
 #include "placement/export/trace_writer.h"
+#include "placement/order.h"
 #include "tests/support/sample_graphs.h"
 #include "tests/support/scratch_folder.h"
 
@@ -40,6 +44,7 @@ void expect_sound(const json& trace) {
     const double ts = event["ts"].get<double>();
     EXPECT_GE(ts, last);
     last = ts;
+    if (event["ph"] == "C") continue;  // A counter belongs to a process, not to a track.
     double& free = free_at[{event["pid"].get<int>(), event["tid"].get<int>()}];
     if (event["ph"] == "X") {
       EXPECT_GE(ts, free - 1e-9) << event;
@@ -83,6 +88,50 @@ TEST(Trace, FollowsTheRulesOfTheViewers) {
   }
   EXPECT_EQ(slices, traced.schedule.ops.size() + traced.schedule.transfers.size());
   EXPECT_EQ(ended, slices);
+}
+
+TEST(Trace, CountsTheMemoryOfEachDevice) {
+  const testing::ScratchFolder folder{"trace"};
+  const Traced traced{testing::random_graph(11, 80)};
+  ASSERT_TRUE(write_trace(folder.path() / "t.json", traced.graph, traced.devices, traced.schedule).ok());
+  std::vector<std::int64_t> most(traced.devices.size(), 0);
+  const json trace = read(folder.path() / "t.json");
+  for (const auto& event : trace["traceEvents"])
+    if (event["ph"] == "C")
+      most[event["pid"].get<std::size_t>()] =
+          std::max(most[event["pid"].get<std::size_t>()], event["args"]["memory"].get<std::int64_t>());
+  EXPECT_EQ(most, traced.measured.peak_bytes);
+}
+
+// Of the ops by hand, f runs again for g, and h waits on the CPU (device 0) until g needs it.
+TEST(Trace, NamesWhatAMemoryPlanAdds) {
+  const auto back = Phase::kBackward;
+  const OpGraph graph =
+      testing::sample_graph({{"f", {}, {100}},
+                             {"h", {{0, 0}}, {100}},
+                             {"loss", {{1, 0}}, {4}},
+                             {"g", {{2, 0}, {0, 0}, {1, 0}}, {100}, 1, 1, "Work", false, back}});
+  const DeviceSet devices = testing::sample_devices(1, true, 10'000);
+  const MemoryPlan plan{.recompute = {OpId{0}}, .moved = {{graph.first_output(OpId{1}), DeviceId{0}}}};
+  const PlannedGraph made = planned(graph, plan, devices.names()).value();
+  Measurement measured;
+  Schedule step;
+  ASSERT_TRUE(Simulator(made.graph, devices)
+                  .trace(planned(Placement(graph.num_ops(), DeviceId{1}), made), measured, step)
+                  .ok());
+  const testing::ScratchFolder folder{"trace"};
+  ASSERT_TRUE(write_trace(folder.path() / "t.json", made.graph, devices, step).ok());
+  std::map<std::string, std::string> categories;  // Categories of ops and copies, by their names.
+  const json trace = read(folder.path() / "t.json");
+  for (const auto& event : trace["traceEvents"])
+    if (event["ph"] == "X")
+      categories[event["name"].get<std::string>() + (event["args"].contains("bytes") ? " copied" : "")] =
+          event["cat"];
+  EXPECT_EQ(categories["f"], "forward");
+  EXPECT_EQ(categories["f@again"], "recompute");
+  EXPECT_EQ(categories["h copied"], "move") << "to the CPU";
+  EXPECT_EQ(categories["h@fetch copied"], "move") << "back";
+  EXPECT_EQ(categories["loss@ended copied"], "copy") << "the signal";
 }
 
 TEST(Trace, IsCompressedIfItsNameEndsInGz) {
