@@ -55,6 +55,17 @@ std::optional<std::size_t> recurrent_layer(std::string_view scope) {
   return std::nullopt;
 }
 
+std::string_view numbered_block(std::string_view scope) {
+  for (std::size_t from = 0; from < scope.size();) {
+    const std::size_t to = std::min(scope.find('/', from), scope.size());
+    const std::string_view level = scope.substr(from, to - from);
+    if (!level.empty() && level.find_first_not_of("0123456789") == std::string_view::npos)
+      return scope.substr(0, to);
+    from = to + 1;
+  }
+  return {};
+}
+
 ScopeBranch branch_of_scope(std::string_view scope) {
   const std::vector<std::string> words = words_of_scope(scope);
   ScopeBranch found;

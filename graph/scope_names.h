@@ -19,6 +19,10 @@ std::string_view time_step_of(std::string_view scope);
 /// last word, as in "t07/cells.1".
 std::optional<std::size_t> recurrent_layer(std::string_view scope);
 
+/// A scope up to its first level that is a number: "encoder/layer/3" of "encoder/layer/3/attention"; empty if
+/// it has none.
+std::string_view numbered_block(std::string_view scope);
+
 /// A block of a network, and one of the parallel branches in it.
 struct ScopeBranch {
   std::string block;

@@ -216,7 +216,7 @@ Result<ExitStatus> Evaluate::run(Console& console) {
     return invalid("--trace", "needs --objective step-time", "other objectives have no schedule to trace");
   for (const std::string& line : inputs.rules.lines()) console.note(line);
   EMPLACE_TRY_ASSIGN(auto opened, open_placement(placement_, inputs, console));
-  if (real && opened.without_plan)
+  if (real && opened.unplanned)
     return Error{
         Errc::kUnsupported,
         "--executor " + executor_ + ": does not run memory plans; use --executor sim, or apply in Python"};

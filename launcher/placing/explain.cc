@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "launcher/placing/dear_ops.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
+#include "launcher/placing/memory_decisions.h"
 #include "launcher/placing/memory_over_time.h"
 #include "launcher/placing/results.h"
 #include "launcher/terminal/json_text.h"
@@ -37,6 +39,7 @@ struct Subject {
   /// The placement in issue order, if its file lists another one; else null.
   const Measurement* in_issue_order = nullptr;
   const MemoryOverTime& memory;
+  const std::optional<MemoryDecisions>& decisions;  ///< None: the file has no memory plan.
   StepCosts costs;
   bool by_op = false;
   std::size_t shown = 0;
@@ -152,7 +155,9 @@ std::string subject_text(const Subject& subject) {
   if (subject.in_issue_order != nullptr) text += "\n" + order_text(subject);
   text += "\ncritical chain: " + format_seconds(chain.ops_s) + " of ops and " +
           format_seconds(chain.transfers_s) + " of transfers; " + format_seconds(chain.behind_engine_s) +
-          " of these waited for a busy device, not for their inputs\n" + subject.memory.as_text() + "\n";
+          " of these waited for a busy device, not for their inputs\n" + subject.memory.as_text();
+  if (subject.decisions && !subject.by_op) text += "\n" + subject.decisions->as_text();
+  text += "\n";
   for (const std::string& line : aligned(rows, true)) text += line + "\n";
   if (explanation.parts.size() > subject.shown)
     text += fmt::format("and {} more (--top)\n", explanation.parts.size() - subject.shown);
@@ -220,6 +225,10 @@ Json subject_json(const Subject& subject) {
   json["memory"] = subject.memory.devices_json();
   if (Json without = subject.memory.without_plan_json(); !without.is_null())
     json["without_plan"] = std::move(without);
+  if (subject.decisions) {
+    json["decisions"] = subject.decisions->decisions_json();
+    json["decisions_by_block"] = subject.decisions->blocks_json();
+  }
   if (subject.in_issue_order != nullptr)
     json["in_issue_order"] = Json{{"step_time_s", subject.in_issue_order->step_time_s},
                                   {"valid", subject.in_issue_order->valid},
@@ -312,15 +321,19 @@ Result<ExitStatus> Explain::run(Console& console) {
   Schedule step;
   EMPLACE_TRY(
       Simulator(inputs.graph, inputs.devices, inputs.judge.simulator).trace(placement, measured, step));
-  const MemoryOverTime memory{inputs.devices, measured, step, opened.without_plan};
+  std::optional<Measurement> kept;
+  std::optional<MemoryDecisions> decisions;
+  if (opened.unplanned) {
+    kept = opened.unplanned->measured;
+    EMPLACE_TRY_ASSIGN(auto priced, MemoryDecisions::priced(*opened.unplanned, in_issue_order, inputs.devices,
+                                                            inputs.judge.simulator, top_));
+    decisions.emplace(std::move(priced));
+  }
+  const MemoryOverTime memory{inputs.graph, inputs.devices, measured, step, std::move(kept)};
   const std::size_t shown = std::min<std::size_t>(top_, explanation.parts.size());
-  const Subject subject{inputs,
-                        explanation,
-                        order.empty() ? nullptr : &in_issue_order,
-                        memory,
-                        PlacementCosts{inputs.graph, inputs.devices}.of(placement),
-                        !op_.empty(),
-                        shown};
+  const Subject subject{inputs,       explanation, order.empty() ? nullptr : &in_issue_order,
+                        memory,       decisions,   PlacementCosts{inputs.graph, inputs.devices}.of(placement),
+                        !op_.empty(), shown};
   console.print(console.json() ? json_text(subject_json(subject)) : subject_text(subject));
   return ExitStatus::kDone;
 }

@@ -128,8 +128,10 @@ Result<OpenedPlacement> open_placement(const std::string& file, Inputs& inputs, 
   if (!has_steps(inputs.judge))
     return invalid(printable(file), "has memory decisions",
                    "use --objective step-time, --dispatch program and no --executor placeto");
-  EMPLACE_TRY(Simulator(inputs.graph, inputs.devices, inputs.judge.simulator)
-                  .measure(opened.placement, opened.without_plan.emplace()));
+  Measurement kept;
+  EMPLACE_TRY(
+      Simulator(inputs.graph, inputs.devices, inputs.judge.simulator).measure(opened.placement, kept));
+  opened.unplanned = UnplannedPlacement{plan, inputs.graph, opened.placement, std::move(kept)};
   if (auto obeyed = obey_plan(plan, inputs, opened.placement); !obeyed)
     return Error{obeyed.error().code, printable(file) + ": " + obeyed.error().context};
   console.note("memory plan: from the placement file");

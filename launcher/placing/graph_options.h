@@ -50,12 +50,18 @@ Result<Unit> obey_strategy(Inputs& inputs, Placement& placement);
 /// Whether the judge's steps have an order and memory.
 bool has_steps(const Judge& judge);
 
+/// What a placement file with a memory plan places, before the plan's ops are in it.
+struct UnplannedPlacement {
+  MemoryPlan plan;
+  OpGraph graph;
+  Placement placement;
+  Measurement measured;  ///< The step if everything is kept.
+};
 /// The content of a placement file.
 struct OpenedPlacement {
   Placement placement;  ///< A placement of the plan's graph if the file has a memory plan.
-  /// The step of a file with a memory plan, if everything is kept; none: the file has no plan.
-  std::optional<Measurement> without_plan;
-  std::string graph_sha256;  ///< Hash of the graph without the plan.
+  std::optional<UnplannedPlacement> unplanned;  ///< None: the file has no plan.
+  std::string graph_sha256;                     ///< Hash of the graph without the plan.
 };
 /// Reads a placement file. If it has memory decisions, puts their ops into the inputs and prints one line. If
 /// it states a strategy and the judge has none, the judge takes it over, and a line reports that. Errors:

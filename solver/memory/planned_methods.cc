@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/cores.h"
+#include "graph/scope_names.h"
 #include "solver/memory/plan_search.h"
 #include "solver/memory/plan_tuner.h"
 
@@ -75,15 +76,7 @@ Result<Answer> BlockCheckpoints::find(const Problem& problem, Executor& executor
 
 std::vector<std::size_t> block_lengths(const OpGraph& graph) {
   std::vector<std::size_t> block(graph.num_groups(), 0);
-  for (std::uint32_t g = 0; g < block.size(); ++g) {
-    const std::string_view scope = graph.group_name(g);
-    for (std::size_t from = 0; from < scope.size() && block[g] == 0;) {
-      const std::size_t to = std::min(scope.find('/', from), scope.size());
-      const std::string_view level = scope.substr(from, to - from);
-      if (!level.empty() && level.find_first_not_of("0123456789") == std::string_view::npos) block[g] = to;
-      from = to + 1;
-    }
-  }
+  for (std::uint32_t g = 0; g < block.size(); ++g) block[g] = numbered_block(graph.group_name(g)).size();
   return block;
 }
 

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -64,6 +66,41 @@ TEST_F(MemoryPlans, ExplainPricesWhatAPlanSaves) {
   const double more_s = shown["step_time_s"].get<double>() - without["step_time_s"].get<double>();
   EXPECT_GT(more_s, 0);
   EXPECT_NEAR(without["s_per_gib"].get<double>(), more_s / (saved / (1 << 30)), 1e-9);
+}
+
+TEST_F(MemoryPlans, ExplainSimulatesAPlanWithoutEachBlock) {
+  const std::string plan = (folder_.path() / "plan.json").string();
+  ASSERT_EQ(run(tight("place", {"--allow", "recompute", "--budget", "0.3s", "-o", plan})).status, 0);
+  const std::vector<std::string> explain{"explain", plan,   "--graph",   graph_,
+                                         "-d",      "v100", "--reserve", reserve_};
+  const ordered_json shown = json_of(explain), decisions = shown["decisions"];
+  ordered_json file = ordered_json::parse(std::ifstream{plan});
+  ASSERT_EQ(decisions.size(), file["recompute"].size());
+  double ops_s = 0, again_s = 0;
+  for (const ordered_json& decision : decisions) {
+    EXPECT_EQ(decision["decision"], "recompute");
+    EXPECT_EQ(decision["on"], "gpu:0");
+    ops_s += decision["time_s"].get<double>();
+  }
+  for (const ordered_json& part_s : shown["memory"][0]["recomputed_s"]) again_s += part_s.get<double>();
+  EXPECT_NEAR(again_s, ops_s, 1e-8) << "all of it is in the line of bars, once";
+  // The dearest block, whose decisions are taken out of the file.
+  const ordered_json block = shown["decisions_by_block"][0];
+  auto kept = ordered_json::array();
+  for (const ordered_json& decision : decisions)
+    if (decision["block"] != block["block"]) kept.push_back(decision["op"]);
+  ASSERT_EQ(kept.size() + block["recomputed_ops"].get<std::size_t>(), decisions.size());
+  file["recompute"] = kept;
+  const std::string other = (folder_.path() / "other.json").string();
+  std::ofstream{other} << file.dump();
+  const ordered_json step =
+      json_of({"evaluate", graph_, other, "-d", "v100"});  // It fits without the reserve.
+  EXPECT_EQ(block["kept"]["step_time_s"], step["step_time_s"]);
+  EXPECT_EQ(block["kept"]["peak_memory_bytes"], step["peak_memory_bytes"]);
+  EXPECT_EQ(block["kept"]["valid"].get<bool>(), run(tight("evaluate", {other})).status == 0);
+  EXPECT_NEAR(block["s_per_gib"].get<double>() * block["frees_bytes"].get<double>() / (1 << 30),
+              block["time_s"].get<double>(), 1e-12);
+  EXPECT_THAT(run(explain).out, AllOf(HasSubstr("of ops that run again"), HasSubstr("decisions in")));
 }
 
 TEST_F(MemoryPlans, CompareGivesMethodsDecisionsWhereTheyDoNotFit) {
