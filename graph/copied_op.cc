@@ -29,6 +29,8 @@ OpSpec copied_op(const OpGraph& graph, OpId op) {
     const double us = graph.measured_us(op, c);
     if (us == us) spec.measured_us.emplace_back(graph.measured_classes()[c], us);
   }
+  for (const TensorId result : graph.results(op))
+    spec.results.push_back(static_cast<std::uint32_t>(index(result) - index(graph.first_output(op))));
   spec.has_allowed_devices = graph.has_allowed_devices(op);
   if (spec.has_allowed_devices) {
     const auto devices = graph.allowed_devices(op);

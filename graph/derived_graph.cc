@@ -46,6 +46,12 @@ OpId DerivedGraphBuilder::copy(OpId op, std::span<const TensorId> inputs, std::s
   }
   add_inputs(inputs);
   for (std::size_t k = 0; k < from_.num_outputs(op); ++k) add_output(from_, from_.output(op, k));
+  // What an op makes again is no result: the op itself has made that.
+  for (const TensorId result : from_.results(op))
+    if (name_end.empty())
+      graph_.results_.push_back(
+          TensorId{graph_.output_begin_.back() +
+                   static_cast<std::uint32_t>(index(result) - index(from_.first_output(op)))});
   end_row(graph_.output_begin_, graph_.bytes_);
   return added;
 }

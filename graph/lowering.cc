@@ -16,6 +16,7 @@ struct LoweredGraph::Drafts {
     TensorId tensor;
     std::uint32_t base;  // The base buffer's draft; its own for a whole tensor.
     bool resident;
+    bool result = false;  // The step returns it, or a part of it.
   };
   /// Adds the buffer of a whole tensor.
   void add_whole(OpId op, TensorId tensor, std::int64_t bytes, std::int64_t held_bytes, bool resident) {
@@ -76,6 +77,8 @@ LoweredGraph::Drafts LoweredGraph::draft_buffers() {
         draft_view(op, tensor, drafts);
       }
     }
+    for (const TensorId result : graph.results(op))
+      drafts.buffers[drafts.buffers[drafts.of_tensor[index(result)]].base].result = true;
     if (kernel) resident_bytes_[index(op)] = graph.param_bytes(op);
   }
   return drafts;
@@ -124,6 +127,7 @@ void LoweredGraph::number_buffers(Drafts& drafts) {
     tensor_.push_back(d.tensor);
     base_.push_back(BufferId{drafts.number[d.base]});
     resident_.push_back(d.resident);
+    result_.push_back(d.result);
   }
   std::partial_sum(owned_begin_.begin(), owned_begin_.end(), owned_begin_.begin());
   buffer_of_.reserve(drafts.of_tensor.size());
@@ -169,7 +173,7 @@ void LoweredGraph::count_unread() {
   std::vector<bool> is_read(bytes_.size(), false);
   for (const BufferId buffer : reads_) is_read[index(base_[index(buffer)])] = true;
   for (std::size_t b = 0; b < bytes_.size(); ++b) {
-    if (!is_read[b]) unread_bytes_[index(owner_[b])] += held_bytes_[b];
+    if (!is_read[b]) unread_bytes_[index(owner_[b])] += freed_bytes(BufferId{static_cast<std::uint32_t>(b)});
   }
 }
 

@@ -20,7 +20,7 @@ constexpr std::size_t index(BufferId id) { return static_cast<std::size_t>(id); 
 /// - A view of a part is a buffer of min(view, base) bytes, which uses memory only where it was copied to.
 /// - An empty view is a buffer of its own: it keeps nothing alive.
 /// - `update` ops write in place.
-/// - State is resident for the whole step; other buffers are freed after their last reader.
+/// - State is resident for the whole step; other buffers are freed after their last reader, results never.
 /// Immutable; any thread.
 class LoweredGraph {
  public:
@@ -42,9 +42,9 @@ class LoweredGraph {
   /// They are consecutive: first_owned(op) up to first_owned(next op).
   std::uint32_t first_owned(OpId op) const { return owned_begin_[index(op)]; }
   std::uint32_t end_owned(OpId op) const { return owned_begin_[index(op) + 1]; }
-  /// Bytes of a kernel's outputs, allocated at its start; unread_bytes of these are never read and are freed
-  /// at its end. A fetch (graph/memory_plan.h) takes over the copy that it reads: it allocates nothing, and
-  /// its unread_bytes are minus what it takes over.
+  /// Bytes of a kernel's outputs, allocated at its start; unread_bytes of these are never read, are no result
+  /// of the step, and are freed at its end. A fetch (graph/memory_plan.h) takes over the copy that it reads:
+  /// it allocates nothing, and its unread_bytes are minus what it takes over.
   std::int64_t output_bytes(OpId op) const { return output_bytes_[index(op)]; }
   std::int64_t unread_bytes(OpId op) const { return unread_bytes_[index(op)]; }
   /// Bytes that the op keeps on its device for the whole step: state, or parameters inside a measured layer.
@@ -65,6 +65,10 @@ class LoweredGraph {
   /// Bytes that a whole tensor uses on its own device until it is freed: 0 for state (counted as resident),
   /// for in-place results of `update` ops, and for a part.
   std::int64_t held_bytes(BufferId buffer) const { return held_bytes_[index(buffer)]; }
+  /// The part of held_bytes() that is freed after the last reader: all, or nothing of a result of the step.
+  std::int64_t freed_bytes(BufferId buffer) const {
+    return result_[index(buffer)] ? 0 : held_bytes_[index(buffer)];
+  }
 
  private:
   template <class T, class I>
@@ -92,7 +96,7 @@ class LoweredGraph {
   std::vector<OpId> owner_;
   std::vector<TensorId> tensor_;
   std::vector<BufferId> base_;
-  std::vector<bool> resident_;
+  std::vector<bool> resident_, result_;
   std::vector<BufferId> buffer_of_;  // [tensors]
 };
 

@@ -100,6 +100,13 @@ Result<Unit> check_op(const std::vector<OpSpec>& ops, std::size_t id) {
   if (op.has_allowed_devices && op.allowed_devices.empty()) {
     return invalid(where, "the list of devices is empty", "name at least one device or leave `devices` out");
   }
+  for (std::size_t r = 0; r < op.results.size(); ++r) {
+    if (op.results[r] >= op.outputs.size())
+      return invalid(where, fmt::format("returns output {}, but has {}", op.results[r], op.outputs.size()));
+    if (r > 0 && op.results[r] <= op.results[r - 1])
+      return invalid(where, "its results are not ascending",
+                     "list each output that is returned once, in order");
+  }
   if (op.colocate != kNoOp && index(op.colocate) >= ops.size()) {
     return invalid(where, fmt::format("colocate names op {}, which does not exist", index(op.colocate)));
   }
@@ -195,6 +202,12 @@ std::span<const std::string> OpGraph::allowed_devices(OpId op) const {
                                    [](const auto& entry, OpId wanted) { return entry.first < wanted; });
   if (it == allowed_.end() || it->first != op) return {};
   return it->second;
+}
+
+std::span<const TensorId> OpGraph::results(OpId op) const {
+  const auto begin = std::ranges::lower_bound(results_, TensorId{output_begin_[index(op)]});
+  const auto end = std::ranges::lower_bound(begin, results_.end(), TensorId{output_begin_[index(op) + 1]});
+  return {begin, end};
 }
 
 OpGraphBuilder& OpGraphBuilder::set_name(std::string name) { return name_ = std::move(name), *this; }
@@ -357,6 +370,8 @@ Result<Unit> OpGraphBuilder::add_fields(OpGraph& graph) {
     if (op.has_allowed_devices) {
       graph.allowed_.emplace_back(OpId{static_cast<std::uint32_t>(id)}, std::move(op.allowed_devices));
     }
+    for (const std::uint32_t output : op.results)
+      graph.results_.push_back(TensorId{graph.output_begin_[id] + output});
   }
   return Unit{};
 }

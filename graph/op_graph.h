@@ -57,6 +57,7 @@ struct OpSpec {
   /// Device names; has_allowed_devices distinguishes [] from unset.
   std::vector<std::string> allowed_devices;
   bool has_allowed_devices = false;
+  std::vector<std::uint32_t> results;  ///< Outputs that the step returns, ascending: they stay to its end.
 };
 
 /// An op graph. Immutable; every const member may be called from any thread. Spans are valid as long as the
@@ -137,6 +138,10 @@ class OpGraph {
   /// Device names that the op may use; valid only if has_allowed_devices(op).
   std::span<const std::string> allowed_devices(OpId op) const;
 
+  /// Tensors that the step returns, sorted; those of one op.
+  std::span<const TensorId> results() const { return results_; }
+  std::span<const TensorId> results(OpId op) const;
+
   /// Device classes with measured times ("gpu", "cpu", "accelerator").
   std::span<const std::string> measured_classes() const { return measured_classes_; }
   /// Measured time of an op by class number [us]; NaN if there is none.
@@ -187,6 +192,7 @@ class OpGraph {
   std::vector<OpClass> type_classes_;                               // [types]
   std::vector<double> measured_us_;                                 // [classes, ops]
   std::vector<std::pair<OpId, std::vector<std::string>>> allowed_;  // Sorted by op; few entries.
+  std::vector<TensorId> results_;                                   // Sorted; few entries.
   bool ids_are_topological_ = true;
 };
 
@@ -203,9 +209,9 @@ class OpGraphBuilder {
   OpSpec& operator[](OpId op) { return ops_[index(op)]; }
 
   /// Errors (kInvalid): no op; a name that is empty, duplicate or not UTF-8; a dangling or out-of-range
-  /// input; a cycle (with its ops); negative or overflowing sizes; a missing colocate target or a cycle of
-  /// colocate; an empty device list; a measured time that is negative or not finite; too many ops or tensors
-  /// for 32-bit ids.
+  /// input; a result that is no output; a cycle (with its ops); negative or overflowing sizes; a missing
+  /// colocate target or a cycle of colocate; an empty device list; a measured time that is negative or not
+  /// finite; too many ops or tensors for 32-bit ids.
   Result<OpGraph> build() &&;
 
  private:

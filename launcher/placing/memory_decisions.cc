@@ -67,8 +67,8 @@ void MemoryDecisions::collect() {
           with_block |= later || (again[index(reader)] && block_of[index(reader)] != made.block);
         }
       }
-      made.frees_bytes += alone ? lowered.held_bytes(BufferId{b}) : 0;
-      without_block += with_block ? lowered.held_bytes(BufferId{b}) : 0;
+      made.frees_bytes += alone ? lowered.freed_bytes(BufferId{b}) : 0;
+      without_block += with_block ? lowered.freed_bytes(BufferId{b}) : 0;
     }
     blocks_[made.block].frees_bytes += without_block;
   }

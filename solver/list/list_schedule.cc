@@ -233,7 +233,7 @@ void PartialSchedule::place(OpId op, std::size_t device, std::int64_t start_ns) 
       }
     }
     if (--references_[index(base)] == 0)
-      memory_.give_back(from, lowered.held_bytes(base), last_use_ns_[index(base) * num_devices_ + from]);
+      memory_.give_back(from, lowered.freed_bytes(base), last_use_ns_[index(base) * num_devices_ + from]);
   }
 }
 

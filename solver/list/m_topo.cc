@@ -47,7 +47,7 @@ std::int64_t live_bytes(const ListTask& task) {
     live -= lowered.unread_bytes(op);
     for (const BufferId buffer : lowered.reads(op)) {
       const BufferId base = lowered.base(buffer);
-      if (--references[index(base)] == 0) live -= lowered.held_bytes(base);
+      if (--references[index(base)] == 0) live -= lowered.freed_bytes(base);
     }
   }
   return most;

@@ -37,7 +37,7 @@ ForwardPass::ForwardPass(const LoweredGraph& lowered)
       if (waits && std::find(waiting_.begin() + static_cast<std::ptrdiff_t>(first_waiting), waiting_.end(),
                              base) == waiting_.end()) {
         waiting_.push_back(base);
-        waiting_bytes_[index(op)] += lowered.held_bytes(base);
+        waiting_bytes_[index(op)] += lowered.freed_bytes(base);
       }
     }
     last_reader_.push_back(last);

@@ -114,7 +114,7 @@ class Eager {
     std::int64_t freed = lowered_.unread_bytes(op), taken = lowered_.output_bytes(op);
     for (const BufferId buffer : lowered_.reads(op))
       if (!lowered_.is_resident(buffer) && readers_[base_of(buffer)] == 1)
-        freed += lowered_.held_bytes(lowered_.base(buffer));
+        freed += lowered_.freed_bytes(lowered_.base(buffer));
     return freed >= taken && (freed > 0 || taken == 0);
   }
   void take(OpId op) {

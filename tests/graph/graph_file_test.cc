@@ -19,6 +19,7 @@ namespace emplace {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -159,6 +160,27 @@ TEST_F(GraphFile, LoadsEightyFourThousandOps) {
   const OpGraph again = load_graph(path).value();
   EXPECT_EQ(again.num_ops(), 83'712u);
   EXPECT_EQ(graph_sha256(again), graph_sha256(graph));
+}
+
+TEST_F(GraphFile, KeepsResults) {
+  const auto built = [](std::vector<std::uint32_t> results) {
+    OpGraphBuilder builder;
+    OpSpec spec;
+    spec.name = "c";
+    spec.type = "Conv";
+    spec.outputs = {{DType::kF32, {4}}, {DType::kF32, {4}}, {DType::kF32, {4}}};
+    spec.results = std::move(results);
+    builder.add(spec);
+    return std::move(builder).build();
+  };
+  const OpGraph graph = built({0, 2}).value();
+  ASSERT_TRUE(save_graph(graph, dir_ / "g.json").ok());
+  const OpGraph again = load_graph(dir_ / "g.json").value();
+  EXPECT_THAT(again.results(), ElementsAre(TensorId{0}, TensorId{2}));
+  EXPECT_EQ(graph_sha256(again), graph_sha256(graph));
+  EXPECT_NE(graph_sha256(again), graph_sha256(built({}).value()));
+  EXPECT_THAT(built({3}).error().context, HasSubstr("returns output 3, but has 3"));
+  EXPECT_THAT(built({1, 1}).error().context, HasSubstr("its results are not ascending"));
 }
 
 TEST_F(GraphFile, KeepsViewsAndConvolutionGroups) {

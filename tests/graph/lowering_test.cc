@@ -60,6 +60,29 @@ TEST(Lowering, UpdatesWriteInPlaceAndUnreadOutputsAreKnown) {
   EXPECT_FALSE(lowered.takes_time(OpId{0}));
 }
 
+TEST(Lowering, ResultsAreNotFreed) {
+  OpGraphBuilder builder;
+  const auto add = [&](const char* name, std::vector<EdgeSpec> inputs,
+                       std::vector<std::int64_t> bytes) -> OpSpec& {
+    OpSpec op{.name = name, .type = "Work", .inputs = std::move(inputs)};
+    for (const std::int64_t each : bytes) op.outputs.push_back({DType::kU8, {each}});
+    return builder[builder.add(std::move(op))];
+  };
+  add("first", {}, {100, 8}).results = {0};
+  add("second", {{0, 0}}, {50});
+  OpSpec& part = add("part", {{1, 0}}, {20});
+  part.view = true, part.results = {0};
+  add("last", {{1, 0}}, {30}).results = {0};
+  const OpGraph graph = std::move(builder).build().value();
+  const LoweredGraph lowered{graph};
+  const auto of = [&](std::uint32_t op) { return lowered.buffer(graph.first_output(OpId{op})); };
+  EXPECT_EQ(lowered.held_bytes(of(0)), 100);
+  EXPECT_EQ(lowered.freed_bytes(of(0)), 0);
+  EXPECT_EQ(lowered.unread_bytes(OpId{0}), 8) << "the other output";
+  EXPECT_EQ(lowered.freed_bytes(of(1)), 0) << "a part of it is a result";
+  EXPECT_EQ(lowered.unread_bytes(OpId{3}), 0) << "it has no reader, but is a result";
+}
+
 TEST(Lowering, ViewOfSeveralInputsWaitsForAllOfThem) {
   const OpGraph graph =
       sample_graph({{.name = "data", .output_bytes = {100}},

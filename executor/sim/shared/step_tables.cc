@@ -36,7 +36,7 @@ StepTables::StepTables(const OpGraph& graph_in, const DeviceSet& devices_in, Cos
       {0, 0, static_cast<std::uint32_t>(reads.size()), static_cast<std::uint32_t>(lowered.num_buffers())});
   for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
     const BufferId id{b}, base = lowered.base(id);
-    buffers.push_back({lowered.bytes(id), lowered.held_bytes(base),
+    buffers.push_back({lowered.bytes(id), lowered.freed_bytes(base),
                        static_cast<std::uint32_t>(index(lowered.owner(id))),
                        static_cast<std::uint32_t>(index(base)), static_cast<std::uint32_t>(readers.size()),
                        lowered.is_resident(id)});

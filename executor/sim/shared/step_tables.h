@@ -25,7 +25,7 @@ struct StepTables {
 
   struct Buffer {
     std::int64_t bytes;       ///< Bytes of a transfer.
-    std::int64_t held_bytes;  ///< Bytes of the whole tensor, released with its last reference.
+    std::int64_t held_bytes;  ///< Bytes of the whole tensor that are released with its last reference.
     std::uint32_t owner, base;
     std::uint32_t first_reader;
     bool resident;

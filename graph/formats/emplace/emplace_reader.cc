@@ -45,6 +45,7 @@ class OpReader {
     read_colocate(spec);
     read_measured(spec);
     read_devices(spec);
+    read_results(spec);
     if (!error_.empty()) return fail(error_);
     return spec;
   }
@@ -161,6 +162,11 @@ class OpReader {
         return note("measured_us of '" + printable(device_class, 40) + "' is not a number");
       spec.measured_us.emplace_back(device_class, us.get<double>());
     }
+  }
+  void read_results(OpSpec& spec) {
+    const json* results = array("results", false);
+    if (results == nullptr) return;
+    for (const json& output : *results) spec.results.push_back(number(output, "a result"));
   }
   void read_devices(OpSpec& spec) {
     const json* devices = array("devices", false);

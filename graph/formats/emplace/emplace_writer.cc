@@ -47,6 +47,8 @@ class OpDocuments {
       const auto devices = graph_.allowed_devices(op);
       document["devices"] = std::vector<std::string>(devices.begin(), devices.end());
     }
+    for (const TensorId result : graph_.results(op))
+      document["results"].push_back(index(result) - index(graph_.first_output(op)));
     return document;
   }
 

@@ -117,19 +117,18 @@ class StepPlan:
                     buffer = low.buffers[low.values[value].buffer]
                     if self._device(buffer.owner) == task.device and not buffer.resident:
                         users.setdefault(buffer.whole, []).append(task.number)
+        returned = {
+            low.values[low.root(value)].buffer
+            for output, value in zip(low.step.outputs, low.results)
+            if value is not None and output.kind in ("loss", "result")
+        }
         found = []
         for task in self.tasks:
             if task.kind is Kind.KERNEL and not self._kernel(task).update:
                 for value in self._kernel(task).outputs:
                     number = low.values[value].buffer
-                    found.append(
-                        Held(
-                            task.device,
-                            low.buffers[number].bytes,
-                            task.number,
-                            (task.number, *users.get(number, ())),
-                        )
-                    )
+                    until = () if number in returned else (task.number, *users.get(number, ()))
+                    found.append(Held(task.device, low.buffers[number].bytes, task.number, until))
                 if task.outputs and task.outputs[0][0] is not None or not task.outputs:
                     unread = unread_bytes(task.node, {at for at, _ in task.outputs})
                     found.append(Held(task.device, unread, task.number, (task.number,)))

@@ -78,7 +78,9 @@ class Write:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Held:
-    """Memory on a device from the start of one task to the end of the last of others."""
+    """Memory on a device from the start of one task to the end of the last of others, or of the step if there
+    are none.
+    """
 
     device: int
     bytes: int

@@ -20,7 +20,9 @@ class Peak:
 
 
 class Memory:
-    """State is there for the whole step, an output until its last reader or copy has ended."""
+    """State is there for the whole step, an output until its last reader or copy has ended, a result until
+    the end.
+    """
 
     def __init__(self, plan: StepPlan) -> None:
         self.resident = plan.resident_bytes()
@@ -31,9 +33,9 @@ class Memory:
         found = []
         for held in self._held:
             found.append((times.start[held.taker], True, held.taker, held.device, held.bytes))
-            found.append(
-                (max(times.end[user] for user in held.users), False, held.taker, held.device, -held.bytes)
-            )
+            if held.users:
+                end = max(times.end[user] for user in held.users)
+                found.append((end, False, held.taker, held.device, -held.bytes))
         return sorted(found)
 
     def levels(self, times: Times) -> list[tuple[int, int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import getitem
 from typing import Any
 
@@ -219,6 +219,12 @@ class DocumentMaker:
             self.pinned[op["type"], only] = self.pinned.get((op["type"], only), 0) + 1
         elif counterpart(func) is not None:
             self.exchanged.add(op["type"])
+
+    def mark_results(self, nodes: Iterable[Node]) -> None:
+        """Marks the tensors that the step returns: these stay in memory until its end."""
+        for node in nodes:
+            for op, output in self.where[node]:
+                self.ops[op]["results"] = sorted({output, *self.ops[op].get("results", ())})
 
     def notes(self) -> list[str]:
         """Where ops run that not every device has a kernel of, a line for each kind."""

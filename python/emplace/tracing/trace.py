@@ -302,6 +302,8 @@ class _Tracer:
         module = compat.graph_module(constants, graph, name)
         maker = DocumentMaker(module, self.arguments.inputs)
         ops = maker.make()
+        returned = zip(self.outputs, self.results)
+        maker.mark_results(node for output, node in returned if output.kind in ("loss", "result"))
         assert self.result_spec is not None
         step = TracedStep(
             module=module,

@@ -22,7 +22,7 @@ from measured_peaks import peaks_as_simulated, peaks_of_threads  # noqa: E402
 from models import make, plain_step  # noqa: E402
 from simulated import needs_program  # noqa: E402
 
-#: A step returns its loss, which the simulator ends with its op; a number that is copied is no storage.
+#: A number that is copied is no storage.
 FEW_BYTES = 16
 
 
@@ -110,6 +110,34 @@ def test_peaks_are_those_of_the_simulator(model: str, optimizer: str, method: st
             # Without `lean`, new values of state are kept beside the old ones.
             more = peaks_as_simulated(placed, made[1], lean=False)["gpu:0"] - real["gpu:0"]
             assert more >= 0 and (more > 10_000 or optimizer != "adam")
+
+
+class Cached(torch.nn.Module):
+    """Layers of attention that return their keys and values, as a prefill does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = torch.nn.ModuleList([torch.nn.Linear(16, 48) for _ in range(4)])
+
+    def forward(self, x: torch.Tensor) -> Any:
+        cache = []
+        for layer in self.qkv:
+            q, k, v = (part.contiguous() for part in layer(x).chunk(3, -1))
+            cache.append((k, v[:, 1:]))  # A part keeps the whole.
+            x = x + torch.softmax(q @ k.transpose(-1, -2), -1) @ v
+        return x, cache
+
+
+@needs_program
+@pytest.mark.parametrize("method", ["single-gpu", "random"])
+def test_results_are_in_memory_to_the_end(method: str) -> None:
+    batch = torch.randn(4, 32, 16)
+    graph = em.trace(Cached(), batch)
+    placed = em.place(graph, "h100 x 2", method=method, progress=False)
+    real = peaks_as_simulated(placed, batch)
+    assert {device: real[device] for device in placed.peak} == placed.peak
+    # State, batch, and eight results.
+    assert sum(placed.peak.values()) > 4 * (16 * 48 + 48) * 4 + 9 * 4 * 32 * 16 * 4
 
 
 @needs_program

@@ -136,6 +136,17 @@ TEST(MemoryPlan, ViewsOfWhatRunsAgainAreMadeAgain) {
       << "without inputs it reads the signal";
 }
 
+TEST(MemoryPlan, WhatRunsAgainIsNoResult) {
+  OpGraphBuilder builder;
+  const OpGraph original = chain();
+  for (std::uint32_t i = 0; i < original.num_ops(); ++i) builder.add(copied_op(original, OpId{i}));
+  builder[kF1].results = builder[OpId{4}].results = {0};  // The loss, too.
+  const OpGraph graph = std::move(builder).build().value();
+  const PlannedGraph made = planned(graph, {.recompute = {kF1}}, {}).value();
+  EXPECT_THAT(made.graph.results(),
+              ElementsAre(made.graph.first_output(kF1), made.graph.first_output(OpId{4})));
+}
+
 TEST(MemoryPlan, MovedTensorLeavesAndComesBack) {
   const OpGraph graph = chain();
   const DeviceSet devices = testing::sample_devices(1, true, 10'000, {.bytes_per_s = 1e9, .latency_s = 1e-7});
