@@ -1,12 +1,63 @@
 #include "graph/lowering.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "graph/memory_plan.h"
 
 namespace emplace {
+namespace {
+
+/// Op types whose result replaces their first input when an optimizer uses them.
+bool accumulates(std::string_view type) {
+  static const std::unordered_set<std::string_view> kinds{"aten::add",     "aten::sub",     "aten::mul",
+                                                          "aten::addcmul", "aten::addcdiv", "aten::lerp"};
+  return kinds.contains(type);
+}
+
+/// Whether an op makes its output in memory of its own, so that what follows may write over it.
+bool has_own_memory(const OpGraph& graph, OpId op) {
+  static const std::unordered_set<std::string_view> of_updates{
+      "aten::div", "aten::sqrt", "aten::rsqrt",   "aten::neg",
+      "aten::abs", "aten::pow",  "aten::maximum", "aten::reciprocal"};
+  static const std::unordered_set<std::string_view> of_gradients{"aten::mm",
+                                                                 "aten::addmm",
+                                                                 "aten::bmm",
+                                                                 "aten::baddbmm",
+                                                                 "aten::add",
+                                                                 "aten::mul",
+                                                                 "aten::sum",
+                                                                 "aten::cat",
+                                                                 "aten::convolution_backward",
+                                                                 "aten::embedding_dense_backward",
+                                                                 "aten::native_layer_norm_backward",
+                                                                 "aten::native_batch_norm_backward",
+                                                                 "aten::slice_backward",
+                                                                 "aten::select_backward"};
+  const std::string_view type = graph.type_name(op);
+  return of_gradients.contains(type) ||
+         (graph.phase(op) == Phase::kUpdate && (accumulates(type) || of_updates.contains(type)));
+}
+
+/// Whether `em.trace` made the graph's updates op by op, so that results that are written over nothing count.
+bool counts_temporaries(const OpGraph& graph) {
+  if (graph.meta_json().find("\"temporaries\"") == std::string::npos) return false;
+  const auto meta = nlohmann::json::parse(graph.meta_json(), nullptr, /*allow_exceptions=*/false);
+  return meta.is_object() && meta.contains("temporaries") && meta["temporaries"] == true;
+}
+
+/// Whether the first input has the type and the shape of the only output.
+bool is_like_first_input(const OpGraph& graph, OpId op) {
+  if (graph.inputs(op).empty() || graph.num_outputs(op) != 1) return false;
+  const TensorId first = graph.inputs(op)[0], out = graph.first_output(op);
+  return graph.dtype(first) == graph.dtype(out) && std::ranges::equal(graph.shape(first), graph.shape(out));
+}
+
+}  // namespace
 
 /// Buffers in topological order of their ops, before they are numbered by owner.
 struct LoweredGraph::Drafts {
@@ -41,7 +92,9 @@ LoweredGraph::LoweredGraph(const OpGraph& graph) : graph_{&graph} {
   collect_reads(drafts);
   // Stage 4: collect the kernels that read each buffer.
   collect_readers();
-  // Stage 5: count the outputs that no kernel reads, neither in whole nor in part.
+  // Stage 5: count the results of updates that are written over nothing.
+  if (counts_temporaries(graph)) count_temporaries();
+  // Stage 6: count the outputs that no kernel reads, neither in whole nor in part.
   count_unread();
 }
 
@@ -169,12 +222,60 @@ void LoweredGraph::collect_readers() {
   }
 }
 
+void LoweredGraph::count_temporaries() {
+  const InPlaceWrites in_place{*this};
+  for (const OpId op : kernels_) {
+    if (graph_->phase(op) != Phase::kUpdate) continue;
+    if (in_place.state_written(op) != kNoOp || in_place.replaces_temporary(*graph_, op)) continue;
+    for (std::uint32_t b = first_owned(op); b < end_owned(op); ++b) {
+      if (base_[b] != BufferId{b}) continue;
+      held_bytes_[b] = bytes_[b];
+      output_bytes_[index(op)] += bytes_[b];
+    }
+  }
+}
+
 void LoweredGraph::count_unread() {
   std::vector<bool> is_read(bytes_.size(), false);
   for (const BufferId buffer : reads_) is_read[index(base_[index(buffer)])] = true;
   for (std::size_t b = 0; b < bytes_.size(); ++b) {
     if (!is_read[b]) unread_bytes_[index(owner_[b])] += freed_bytes(BufferId{static_cast<std::uint32_t>(b)});
   }
+}
+
+InPlaceWrites::InPlaceWrites(const LoweredGraph& lowered) {
+  const OpGraph& graph = lowered.graph();
+  state_.assign(graph.num_ops(), kNoOp);
+  std::vector<std::uint32_t> position(graph.num_ops());
+  std::uint32_t next = 0;
+  for (const OpId op : graph.topological_order()) position[index(op)] = next++;
+  for (const OpId op : graph.topological_order()) {
+    if (!lowered.takes_time(op) || graph.phase(op) != Phase::kUpdate) continue;
+    if (!accumulates(graph.type_name(op)) || !is_like_first_input(graph, op)) continue;
+    const TensorId first = graph.inputs(op)[0];
+    const OpId producer = graph.producer(first);  // State itself, or an earlier update of it; never a view.
+    const OpId state =
+        graph.is_state(producer) && !lowered.takes_time(producer) ? producer : state_[index(producer)];
+    if (state == kNoOp) continue;
+    // All other readers of the overwritten buffer must come before the op.
+    const BufferId old = lowered.buffer(first);
+    bool last = true;
+    for (std::uint32_t b = lowered.first_owned(producer); b < lowered.end_owned(producer); ++b) {
+      if (lowered.base(BufferId{b}) != old) continue;
+      for (const OpId reader : lowered.readers(BufferId{b}))
+        last &= reader == op || position[index(reader)] < position[index(op)];
+    }
+    if (last) state_[index(op)] = state;
+  }
+}
+
+bool InPlaceWrites::replaces_temporary(const OpGraph& graph, OpId op) const {
+  const std::string_view type = graph.type_name(op);
+  if (type == "aten::_local_scalar_dense") return true;
+  if ((!accumulates(type) && type != "aten::div") || !is_like_first_input(graph, op)) return false;
+  const TensorId first = graph.inputs(op)[0];
+  const OpId maker = graph.producer(first);
+  return graph.consumers(first).size() == 1 && has_own_memory(graph, maker) && state_written(maker) == kNoOp;
 }
 
 }  // namespace emplace

@@ -19,7 +19,7 @@ constexpr std::size_t index(BufferId id) { return static_cast<std::size_t>(id); 
 /// - A view that covers its base is its base.
 /// - A view of a part is a buffer of min(view, base) bytes, which uses memory only where it was copied to.
 /// - An empty view is a buffer of its own: it keeps nothing alive.
-/// - `update` ops write in place.
+/// - `update` ops write in place, but for those of em.trace that write over nothing (InPlaceWrites).
 /// - State is resident for the whole step; other buffers are freed after their last reader, results never.
 /// Immutable; any thread.
 class LoweredGraph {
@@ -83,6 +83,7 @@ class LoweredGraph {
   void number_buffers(Drafts& drafts);
   void collect_reads(const Drafts& drafts);
   void collect_readers();
+  void count_temporaries();
   void count_unread();
 
   const OpGraph* graph_;
@@ -98,6 +99,23 @@ class LoweredGraph {
   std::vector<BufferId> base_;
   std::vector<bool> resident_, result_;
   std::vector<BufferId> buffer_of_;  // [tensors]
+};
+
+/// Determines the updates that write into the memory of their first input, as an optimizer does. Independent
+/// of the placement.
+class InPlaceWrites {
+ public:
+  explicit InPlaceWrites(const LoweredGraph& lowered);
+  /// The state whose memory output 0 of the kernel overwrites; kNoOp if none.
+  OpId state_written(OpId op) const { return state_[index(op)]; }
+  /// Whether an update writes over a gradient or a temporary that nothing else reads, or makes a Python
+  /// number. The rule is that of `lean` steps (python/emplace/applying/in_place.py).
+  bool replaces_temporary(const OpGraph& graph, OpId op) const;
+  /// Gives the op's output its own memory, because its kernel cannot work in place.
+  void keep_apart(OpId op) { state_[index(op)] = kNoOp; }
+
+ private:
+  std::vector<OpId> state_;
 };
 
 }  // namespace emplace

@@ -1,9 +1,7 @@
 #include "executor/plan/task_plan.h"
 
 #include <algorithm>
-#include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/check.h"
 
@@ -14,42 +12,7 @@ std::uint64_t copy_key(std::uint32_t buffer, DeviceId device) {
   return std::uint64_t{buffer} << 32 | index(device);
 }
 
-/// Op types whose result replaces their first input when an optimizer uses them.
-bool accumulates(std::string_view type) {
-  static const std::unordered_set<std::string_view> kinds{"aten::add",     "aten::sub",     "aten::mul",
-                                                          "aten::addcmul", "aten::addcdiv", "aten::lerp"};
-  return kinds.contains(type);
-}
-
 }  // namespace
-
-InPlaceWrites::InPlaceWrites(const LoweredGraph& lowered) {
-  const OpGraph& graph = lowered.graph();
-  state_.assign(graph.num_ops(), kNoOp);
-  std::vector<std::uint32_t> position(graph.num_ops());
-  std::uint32_t next = 0;
-  for (const OpId op : graph.topological_order()) position[index(op)] = next++;
-  for (const OpId op : graph.topological_order()) {
-    const auto inputs = graph.inputs(op);
-    if (!lowered.takes_time(op) || graph.phase(op) != Phase::kUpdate || inputs.empty()) continue;
-    if (graph.num_outputs(op) != 1 || !accumulates(graph.type_name(op))) continue;
-    const TensorId first = inputs[0], out = graph.output(op, 0);
-    const OpId producer = graph.producer(first);  // State itself, or an earlier update of it; never a view.
-    const OpId state =
-        graph.is_state(producer) && !lowered.takes_time(producer) ? producer : state_[index(producer)];
-    if (state == kNoOp || graph.dtype(first) != graph.dtype(out)) continue;
-    if (!std::ranges::equal(graph.shape(first), graph.shape(out))) continue;
-    // All other readers of the overwritten buffer must come before the op.
-    const BufferId old = lowered.buffer(first);
-    bool last = true;
-    for (std::uint32_t b = lowered.first_owned(producer); b < lowered.end_owned(producer); ++b) {
-      if (lowered.base(BufferId{b}) != old) continue;
-      for (const OpId reader : lowered.readers(BufferId{b}))
-        last &= reader == op || position[index(reader)] < position[index(op)];
-    }
-    if (last) state_[index(op)] = state;
-  }
-}
 
 /// A plan while it is made, with what only its making needs.
 class TaskPlan::Making {

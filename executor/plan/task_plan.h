@@ -13,20 +13,6 @@
 
 namespace emplace {
 
-/// Determines the updates that write into the memory of their first input, as an optimizer does. Independent
-/// of the placement.
-class InPlaceWrites {
- public:
-  explicit InPlaceWrites(const LoweredGraph& lowered);
-  /// The state whose memory output 0 of the kernel overwrites; kNoOp if none.
-  OpId state_written(OpId op) const { return state_[index(op)]; }
-  /// Gives the op's output its own memory, because its kernel cannot work in place.
-  void keep_apart(OpId op) { state_[index(op)] = kNoOp; }
-
- private:
-  std::vector<OpId> state_;
-};
-
 /// Tasks of one placement. Immutable; any thread; `lowered` must outlive it.
 class TaskPlan {
  public:

@@ -36,7 +36,7 @@ Live live_bytes(const LoweredGraph& lowered, const Constraints& constraints, OpI
     std::int64_t copied = 0;
     for (; i < reads.size() && reads[i].first == base; ++i) copied += lowered.bytes(reads[i].second);
     if (!lowered.is_resident(base)) {
-      live.tensors += std::min(lowered.held_bytes(base), copied);
+      live.tensors += std::min(kept_bytes(lowered, base), copied);
     } else if (constraints.class_of(lowered.owner(base)) != constraints.class_of(op)) {
       live.foreign_state += std::min(lowered.bytes(base), copied);
     }

@@ -53,6 +53,10 @@ std::int64_t made_bytes(const LoweredGraph& lowered, OpId kernel) {
   return lowered.graph().phase(kernel) == Phase::kUpdate ? 0 : lowered.graph().output_bytes(kernel);
 }
 
+std::int64_t kept_bytes(const LoweredGraph& lowered, BufferId base) {
+  return lowered.graph().phase(lowered.owner(base)) == Phase::kUpdate ? 0 : lowered.held_bytes(base);
+}
+
 std::vector<OpId> longest_chain(const LoweredGraph& lowered) {
   const std::vector<std::int64_t> one(lowered.num_ops(), 1);
   std::vector<OpId> chain = critical_path(lowered.graph(), one).ops;
@@ -95,7 +99,7 @@ MostAlive most_alive(const LoweredGraph& lowered) {
         if (lowered.base(part) != BufferId{base}) continue;
         for (const OpId reader : lowered.readers(part))
           until.emplace_back(after[index(reader)],
-                             std::min(lowered.bytes(part), lowered.held_bytes(BufferId{base})));
+                             std::min(lowered.bytes(part), kept_bytes(lowered, BufferId{base})));
       }
       std::ranges::sort(until, std::greater{});
       std::int64_t bytes = 0;

@@ -40,6 +40,8 @@ class Waiting {
 
 /// Bytes of a kernel's outputs, which it allocates; 0 for an update, which writes in place.
 std::int64_t made_bytes(const LoweredGraph& lowered, OpId kernel);
+/// held_bytes() of a whole tensor as proofs count it: results of updates are taken to be written in place.
+std::int64_t kept_bytes(const LoweredGraph& lowered, BufferId base);
 
 /// The longest chain of kernels, first one first. What waits while one of them runs waits in every order.
 std::vector<OpId> longest_chain(const LoweredGraph& lowered);

@@ -163,7 +163,7 @@ class Needs {
 
   BufferId stored_as(BufferId buffer) const { return one_device_ ? lowered_.base(buffer) : buffer; }
   double bytes_of(BufferId buffer) const {
-    return static_cast<double>(std::min(lowered_.bytes(buffer), lowered_.held_bytes(lowered_.base(buffer))));
+    return static_cast<double>(std::min(lowered_.bytes(buffer), kept_bytes(lowered_, lowered_.base(buffer))));
   }
 
   Node node_of(BufferId buffer) {

@@ -60,6 +60,34 @@ TEST(Lowering, UpdatesWriteInPlaceAndUnreadOutputsAreKnown) {
   EXPECT_FALSE(lowered.takes_time(OpId{0}));
 }
 
+TEST(Lowering, UpdatesThatWriteOverNothingCountWhereTheGraphAsks) {
+  for (const bool counted : {false, true}) {
+    OpGraphBuilder builder;
+    if (counted) builder.set_meta_json(R"({"temporaries":true})");
+    const auto add = [&](const char* name, const char* type, std::vector<EdgeSpec> inputs, Phase phase) {
+      OpSpec op{.name = name, .type = type, .inputs = std::move(inputs), .outputs = {{DType::kU8, {100}}}};
+      op.phase = phase;
+      builder.add(std::move(op));
+    };
+    constexpr Phase kUpdate = Phase::kUpdate;
+    add("w", "Parameter", {}, Phase::kForward);
+    add("v", "OptimizerState", {}, kUpdate);
+    add("gradient", "aten::mm", {{0, 0}}, Phase::kBackward);
+    add("decay", "aten::mul", {{1, 0}}, kUpdate);
+    add("squares", "aten::addcmul", {{3, 0}, {2, 0}, {2, 0}}, kUpdate);
+    add("root", "aten::sqrt", {{4, 0}}, kUpdate);
+    add("corrected", "aten::div", {{5, 0}}, kUpdate);
+    add("step", "aten::addcdiv", {{0, 0}, {2, 0}, {6, 0}}, kUpdate);
+    const OpGraph graph = std::move(builder).build().value();
+    const LoweredGraph lowered{graph};
+    for (std::uint32_t op = 3; op < 8; ++op) {
+      const std::int64_t bytes = counted && graph.name(OpId{op}) == "root" ? 100 : 0;
+      EXPECT_EQ(lowered.output_bytes(OpId{op}), bytes) << graph.name(OpId{op});
+      EXPECT_EQ(lowered.held_bytes(lowered.buffer(graph.first_output(OpId{op}))), bytes);
+    }
+  }
+}
+
 TEST(Lowering, ResultsAreNotFreed) {
   OpGraphBuilder builder;
   const auto add = [&](const char* name, std::vector<EdgeSpec> inputs,

@@ -106,8 +106,10 @@ class StepPlan:
         return found
 
     def held(self) -> list[Held]:
-        """Memory that comes and goes during a step, by the simulator's rules: updates write in place."""
+        """Memory that comes and goes during a step, by the simulator's rules."""
         low = self.lowered
+        in_place = {low.kernels[k].node for chain in self._in_place.chains.values() for k in chain}
+        in_place |= {k.node for k in low.kernels if k.update and k.node in self._in_place.accumulations}
         users: dict[int, list[int]] = {}
         for task in self.tasks:
             if task.kind is Kind.COPY and not low.buffers[self._buffer(task)].resident:
@@ -124,7 +126,7 @@ class StepPlan:
         }
         found = []
         for task in self.tasks:
-            if task.kind is Kind.KERNEL and not self._kernel(task).update:
+            if task.kind is Kind.KERNEL and task.node not in in_place:
                 for value in self._kernel(task).outputs:
                     number = low.values[value].buffer
                     until = () if number in returned else (task.number, *users.get(number, ()))

@@ -334,6 +334,8 @@ class _Tracer:
             meta["notes"] = notes
         if self.optimizer is not None:
             meta["optimizer"] = type(self.optimizer).__name__.lower()
+            # Its ops are recorded one by one: those that write over nothing take memory.
+            meta["temporaries"] = True
         return {
             "format": "emplace-graph v1",
             "name": name,

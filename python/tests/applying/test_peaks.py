@@ -112,6 +112,31 @@ def test_peaks_are_those_of_the_simulator(model: str, optimizer: str, method: st
             assert more >= 0 and (more > 10_000 or optimizer != "adam")
 
 
+OPTIMIZERS: dict[str, Any] = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
+    "nesterov": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1, nesterov=True),
+    "adam": lambda p: torch.optim.Adam(p),
+    "adam, decay": lambda p: torch.optim.Adam(p, weight_decay=0.1),
+    "adamw": lambda p: torch.optim.AdamW(p),
+    "amsgrad": lambda p: torch.optim.AdamW(p, amsgrad=True),
+    "rmsprop": lambda p: torch.optim.RMSprop(p),
+    "adagrad": lambda p: torch.optim.Adagrad(p),
+}
+
+
+@needs_program
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_an_update_has_its_temporaries(optimizer: str) -> None:
+    """Of a model whose parameters are larger than all else."""
+    model = torch.nn.Sequential(torch.nn.Linear(64, 48), torch.nn.LayerNorm(48), torch.nn.Linear(48, 64))
+    made = OPTIMIZERS[optimizer](model.parameters())
+    batch = torch.randn(1, 64)
+    graph = em.trace(model, batch, loss=lambda m, x: m(x).pow(2).sum(), optimizer=made)
+    placed = em.place(graph, "h100", method="single-gpu", progress=False)
+    real = peaks_as_simulated(placed, batch)["gpu:0"]
+    assert abs(real - placed.peak["gpu:0"]) <= FEW_BYTES + 8, (real, placed.peak)
+
+
 class Cached(torch.nn.Module):
     """Layers of attention that return their keys and values, as a prefill does."""
 

@@ -265,13 +265,14 @@ TEST(SimulatorOracle, AgreesOnTheGraphsOfMemoryPlans) {
   EXPECT_GT(moved, 1'000);
 }
 
-TEST(SimulatorOracle, AgreesOnStepsWithResults) {
+TEST(SimulatorOracle, AgreesOnStepsWithResultsAndTemporaries) {
   std::size_t higher = 0;
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng{seed, Purpose::kTest, 7};
     const OpGraph original = testing::random_graph(rng, 8 + rng.below(40));
     OpGraphBuilder builder;
+    if (seed % 3 == 0) builder.set_meta_json(R"({"temporaries":true})");
     for (std::uint32_t i = 0; i < original.num_ops(); ++i) {
       OpSpec op = copied_op(original, OpId{i});
       for (std::uint32_t k = 0; k < op.outputs.size(); ++k)
