@@ -61,6 +61,7 @@ class Accumulator {
     for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
       const OpId op{i};
       OpSpec spec = copied_op(graph_, op);
+      spec.results.clear();  // What a micro-batch returns is not kept.
       const auto inputs = graph_.inputs(op);
       for (std::size_t k = 0; k < inputs.size(); ++k) spec.inputs[k] = edge(op, inputs[k]);
       if (spec.colocate != kNoOp)
@@ -150,7 +151,7 @@ class Accumulator {
     for (const std::int64_t size : shape) elements *= size;
     OpSpec addition{
         .name = name + std::string{kAccumulate},
-        .type = "aten::add_",
+        .type = "aten::add",
         .inputs = {{static_cast<std::uint32_t>(index(gradient)), 0},
                    {static_cast<std::uint32_t>(index(now_[index(op)])), static_cast<std::uint32_t>(k)}},
         .outputs = {like},

@@ -125,7 +125,8 @@ class Unroller {
       const bool follows = std::ranges::any_of(lowered_.reads(op), [&](BufferId buffer) {
         return chunks_.of[index(lowered_.owner(buffer))] == action.chunk;
       });
-      if (!follows && inputs.empty()) {
+      // An update writes over its first input, which must stay what it is.
+      if (!follows && (inputs.empty() || graph_.phase(op) == Phase::kUpdate)) {
         inputs.push_back(token);
       } else if (!follows) {
         const std::string name_end = "@wait" + end(op, m);

@@ -23,6 +23,7 @@ OpGraph random_step(Rng& rng) {
   const OpGraph graph = testing::random_training_graph(rng, 8 + rng.below(40));
   OpGraphBuilder builder;
   builder.set_name("step");
+  if (rng.below(2) == 0) builder.set_meta_json(R"({"temporaries": true})");  // Updates hold memory.
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     OpSpec op = copied_op(graph, OpId{i});
     for (auto& [kind, us] : op.measured_us) us = std::max(us, 0.5);
