@@ -47,6 +47,7 @@ Result<RunConfig> config_of(const RecordedRun& run, const LearnFromLogRequest& r
   config->input = run.config.input;
   config->run.seed = run.config.run.seed;
   config->executor.dispatch = run.config.executor.dispatch;
+  config->executor.allow = run.config.executor.allow;
   p.grouping = run.config.policy.grouping;
   p.groups = run.config.policy.groups;
   // Clip norms of surrogate objectives are for means over the choices; REINFORCE sums over them.
@@ -418,9 +419,8 @@ class Learning {
 
   Result<Unit> measure_likeliest() {
     const actors::TaskGraph& first = run_.task->graphs.front();
-    const auto model = make_model(first.graph, first.devices, judge_of(config_));
     likeliest_ = trainer_->placer().greedy();
-    EMPLACE_TRY(model->measure(likeliest_, measured_));
+    EMPLACE_TRY(model_of(config_, first)->measure(likeliest_, measured_));
     report_.likeliest_valid = measured_.valid;
     report_.likeliest_step_time_s = measured_.step_time_s;
     report_.likeliest_bytes_over = measured_.bytes_over;
@@ -463,8 +463,8 @@ class Learning {
     EMPLACE_TRY(db->commit());
     if (!report_.likeliest_valid) return Unit{};
     const actors::TaskGraph& first = run_.task->graphs.front();
-    return keep_placement(kept_path(report_.directory, kBestPlacement, *run_.task, first), first, likeliest_,
-                          measured_, request_.method, config_.run.seed, clock_);
+    return keep_placement(kept_path(report_.directory, kBestPlacement, *run_.task, first), config_, first,
+                          likeliest_, request_.method, clock_);
   }
 
   std::string where() const { return printable_path(run_.directory); }

@@ -93,11 +93,24 @@ class Executors {
                        "use a machine with the same number of devices");
       devices = &others_.emplace(graph_sha256, std::move(others)).first->second;
     }
-    EMPLACE_TRY_ASSIGN(auto made, make_executor(request_.kind, task->graph, *devices, judge, process_));
+    EMPLACE_TRY_ASSIGN(auto made, executor(*task, *devices, judge));
     return executors_.emplace(graph_sha256, std::move(made)).first->second.get();
   }
 
  private:
+  /// The simulator decides about memory as the executors of the run did; other executors cannot.
+  Result<std::unique_ptr<Executor>> executor(const actors::TaskGraph& one, const DeviceSet& devices,
+                                             const Judge& judge) const {
+    const Allowed allowed = allowed_of(run_.config);
+    if (!allowed.memory()) return make_executor(request_.kind, one.graph, devices, judge, process_);
+    if (request_.kind != "sim" || judge.simulator.dispatch != Dispatch::kProgram)
+      return invalid("--re-measure " + printable(request_.kind, 40),
+                     "knows no memory decisions, which the run has made (executor.allow)",
+                     "use --re-measure sim and --dispatch program");
+    return std::unique_ptr<Executor>{
+        std::make_unique<PlannedExecutor>(one.graph, devices, one.constraints, judge, allowed)};
+  }
+
   const RecordedRun& run_;
   const RemeasureRequest& request_;
   ProcessRequest process_;

@@ -90,6 +90,7 @@ Result<RunConfig> config_of(const InputOptions& inputs, const Request& request, 
   // The request names the model of a step, whatever the policy was trained with.
   if (request.judge.placeto || config->executor.kind == "placeto")
     config->executor.kind = request.judge.placeto ? "placeto" : "sim";
+  config->executor.allow = request.allow;
   const std::string policy = request.policy.empty() ? config->run.policy : request.policy;
   config->run = {};
   config->run.policy = absolute_checkpoint(policy);
@@ -121,18 +122,19 @@ Result<Answer> place_at_once(RunConfig config, const Request& request) {
   EMPLACE_TRY_ASSIGN(const auto policy, load_policy(config, *placer));
   EMPLACE_TRY(placer->parameters().load(policy.checkpoint.parameters));
   const actors::TaskGraph& one = task->graphs.front();
-  const auto model = make_model(one.graph, one.devices, judge_of(config));
+  const auto model = model_of(config, one);
   Answer best;
   best.method = config.policy.method + (request.pass           ? " (best of the pass)"
                                         : request.samples == 0 ? " (zero-shot)"
                                                                : " (sampled)");
   const auto offer = [&](Placement placement) -> Result<double> {
-    Measurement now;
-    EMPLACE_TRY(model->measure(placement, now));
-    const double seconds = now.valid ? now.step_time_s : std::numeric_limits<double>::infinity();
-    if (best.evaluations++ == 0 || better(now, best.measurement)) {
-      best.placement = std::move(placement);
-      best.measurement = std::move(now);
+    EMPLACE_TRY_ASSIGN(PlannedPlacement now, model->decide(placement));
+    const Measurement& measured = now.measurement;
+    const double seconds = measured.valid ? measured.step_time_s : std::numeric_limits<double>::infinity();
+    if (best.evaluations++ == 0 || better(measured, best.measurement)) {
+      best.placement = std::move(now.placement);
+      best.measurement = std::move(now.measurement);
+      best.plan = std::move(now.plan);
     }
     return seconds;
   };
@@ -184,6 +186,7 @@ Result<Answer> place_by_learning(const InputOptions& inputs, const Request& requ
       (!row.found || (comparable && started_from->measurement.step_time_s < row.measurement.step_time_s))) {
     found.placement = start.placements[*start.start];
     found.measurement = started_from->measurement;
+    EMPLACE_TRY_ASSIGN(found.plan, plan_of(config, summary.task->graphs.front(), found.placement));
     found.notes = {nothing_better(start)};
     return found;
   }
@@ -195,6 +198,7 @@ Result<Answer> place_by_learning(const InputOptions& inputs, const Request& requ
   EMPLACE_TRY_ASSIGN(const auto best, db->results().best());
   found.measurement = row.measurement;
   found.placement = record::placement_of(best->placement);
+  EMPLACE_TRY_ASSIGN(found.plan, plan_of(config, summary.task->graphs.front(), found.placement));
   return found;
 }
 

@@ -151,10 +151,8 @@ Result<std::vector<Heuristics>> prepare_heuristics(const RunPlan& plan, const Lo
     const auto find = [&]() -> Result<Heuristics> {
       if (recorded.empty())
         return run_heuristics(one, config, auto_s, clock, [&] { return stop.received() != 0; });
-      const Judge judge = judge_of(config);
-      const auto model = make_model(one.graph, one.devices, judge);
-      EMPLACE_TRY_ASSIGN(Heuristics known, recorded_heuristics(recorded, one, *model));
-      known.bound = bound_of(judge, one.graph, one.devices, one.constraints);
+      EMPLACE_TRY_ASSIGN(Heuristics known, recorded_heuristics(recorded, one, *model_of(config, one)));
+      known.bound = bound_of(config, one);
       return known;
     };
     EMPLACE_TRY_ASSIGN(Heuristics heuristics, find());

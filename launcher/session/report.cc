@@ -23,6 +23,7 @@
 #include "launcher/settings/start.h"
 #include "launcher/terminal/build_info.h"
 #include "placement/machine/cost_trust.h"
+#include "placement/order.h"
 #include "placement/placement_file.h"
 #include "record/report/learning_curve.h"
 #include "record/report/report_page.h"
@@ -92,19 +93,21 @@ double seconds_of(const Clock& clock, Nanos since) {
 }
 
 /// Simulates a placement with a schedule. Errors: the placement is not of this graph.
-Result<record::ReportStep> simulated(const actors::TaskGraph& one, const LoweredGraph& lowered,
+Result<record::ReportStep> simulated(const LoweredGraph& lowered, const DeviceSet& devices,
                                      Simulator& simulator, std::string label, Placement placement,
                                      const Clock& clock) {
   record::ReportStep step;
   const Nanos started = clock.now();
   EMPLACE_TRY(simulator.trace(placement, step.measured, step.schedule));
   step.simulating_s = seconds_of(clock, started);
-  EMPLACE_TRY(one.constraints.check(one.graph, one.devices, placement));
-  step.chain = critical_chain(lowered, placement, step.schedule, one.devices);
+  step.chain = critical_chain(lowered, placement, step.schedule, devices);
   step.label = std::move(label);
   step.placement = std::move(placement);
   return step;
 }
+
+/// Whether the placement of a row has memory decisions.
+bool has_plan(const TableRow& row) { return row.recomputed + row.moved_tensors > 0; }
 
 /// A row of the table and its placement. Neither is owned.
 struct PlacedRow {
@@ -174,6 +177,7 @@ class Reader {
         data.policies.push_back({label_of(config_, start.start), std::move(learning)});
     }
     EMPLACE_TRY(add_provenance(data));
+    report.planned = std::move(planned_);
     return report;
   }
 
@@ -196,7 +200,8 @@ class Reader {
     const auto file = kept_path(start.start.directory, kBestPlacement, task, one);
     if (start.counters.episodes > 0 || !std::filesystem::exists(file, ignored))
       return std::optional<Placement>{};
-    EMPLACE_TRY_ASSIGN(auto placement, load_placement(file, one.graph, one.sha256, one.devices));
+    EMPLACE_TRY_ASSIGN(auto placement,
+                       load_placement(file, one.graph, one.sha256, one.devices, Plans::kKnown));
     return std::optional{std::move(placement)};
   }
 
@@ -226,7 +231,7 @@ class Reader {
   }
 
   /// Returns the recorded heuristics, measured again; for runs of schema 3, computes them again.
-  Result<Heuristics> heuristics_of(const actors::TaskGraph& one, Executor& model) {
+  Result<Heuristics> heuristics_of(const actors::TaskGraph& one, PlannedExecutor& model) {
     if (bounds_.empty()) return run_heuristics(one, config_, 0, clock_);
     return recorded_heuristics(heuristics_, one, model);
   }
@@ -314,7 +319,7 @@ class Reader {
     graph.devices = one.devices.names();
     graph.assumed = graph_notes(one.graph);
     // Rows use the run's objective; schedules always come from the simulator.
-    const auto model = make_model(one.graph, one.devices, judge_of(config_));
+    const auto model = model_of(config_, one);
     EMPLACE_TRY_ASSIGN(auto heuristics, heuristics_of(one, *model));
     graph.heuristics = heuristics.rows;
     if (bounds_.empty()) {
@@ -348,7 +353,7 @@ class Reader {
 
   /// Adds a row for each start.
   Result<Learned> add_learned(record::ReportGraph& graph, const actors::Task& task,
-                              const actors::TaskGraph& one, Executor& model) {
+                              const actors::TaskGraph& one, PlannedExecutor& model) {
     Learned learned;
     learned.of_start.resize(starts_.size());
     const bool steps = judge_of(config_).objective == Objective::kStepTime;
@@ -359,7 +364,8 @@ class Reader {
       EMPLACE_TRY_ASSIGN(auto alone, likeliest(starts_[s], task, one));
       if (best || alone) {
         Placement placement = best ? record::placement_of(best->placement) : *std::move(alone);
-        EMPLACE_TRY(model.measure(placement, row.measurement));
+        EMPLACE_TRY_ASSIGN(auto measured, model.decide(placement));
+        fill_in(row, std::move(measured));
         row.found = true;
         if (best && best->label != MeasurementLabel::kSimulated) {
           row.measurement.valid = true;
@@ -385,7 +391,7 @@ class Reader {
     const auto add = [&](std::vector<TableRow>& rows, const std::vector<Placement>& placements) {
       for (std::size_t i = 0; i < rows.size(); ++i)
         if (rows[i].measurement.valid && rows[i].measurement.label == MeasurementLabel::kSimulated &&
-            !placements[i].empty())
+            !placements[i].empty() && !has_plan(rows[i]))
           placed.push_back({&rows[i], &placements[i]});
     };
     add(graph.heuristics, heuristics.placements);
@@ -405,8 +411,9 @@ class Reader {
       const std::filesystem::path recommended = kept_path(directory_, kRecommendedPlacement, task, one);
       std::error_code ignored;
       if (std::filesystem::exists(recommended, ignored)) return evaluate_command(config_, file, recommended);
-      return fmt::format("emplace place {}{} --method {} --seed {}", quoted(file), inputs_of(config_),
-                         heuristics.rows[*heuristics.best].method, config_.run.seed);
+      return fmt::format("emplace place {}{} --method {} --seed {}{}", quoted(file), inputs_of(config_),
+                         heuristics.rows[*heuristics.best].method, config_.run.seed,
+                         config_.executor.allow.empty() ? "" : " --allow " + quoted(config_.executor.allow));
     }
     if (learned.best.empty()) return "";
     return evaluate_command(config_, file,
@@ -416,21 +423,32 @@ class Reader {
   /// Adds the schedules of the fastest learned placement and of the fastest heuristic.
   Result<Unit> add_charts(record::ReportGraph& graph, const actors::TaskGraph& one, Heuristics heuristics,
                           Learned learned) {
-    Simulator simulator{one.graph, one.devices, judge_of(config_).simulator};
-    const LoweredGraph lowered{one.graph};
-    record::ReportTask& drawn = graph.task.emplace_back();
-    drawn.graph = &one.graph, drawn.devices = &one.devices;
-    const auto trace = [&](std::string label, Placement placement) {
-      return simulated(one, lowered, simulator, std::move(label), std::move(placement), clock_);
-    };
     // Draw the learned placement even if a heuristic is better: it is the purpose of the run.
-    if (!learned.best.empty()) {
-      EMPLACE_TRY_ASSIGN(drawn.step, trace(graph.learned[learned.from].method, std::move(learned.best)));
+    const TableRow* const heuristic = heuristics.best ? &heuristics.rows[*heuristics.best] : nullptr;
+    const TableRow& row = learned.best.empty() ? *heuristic : graph.learned[learned.from];
+    Placement placement =
+        learned.best.empty() ? heuristics.placements[*heuristics.best] : std::move(learned.best);
+    EMPLACE_TRY(one.constraints.check(one.graph, one.devices, placement));
+    const OpGraph* of = &one.graph;
+    if (has_plan(row)) {
+      EMPLACE_TRY_ASSIGN(const MemoryPlan plan, plan_of(config_, one, placement));
+      EMPLACE_TRY_ASSIGN(PlannedGraph made, planned(one.graph, plan, one.devices.names()));
+      placement = planned(placement, made);
+      of = planned_.emplace_back(std::make_shared<const OpGraph>(std::move(made.graph))).get();
     }
-    if (heuristics.best) {
-      EMPLACE_TRY_ASSIGN(auto step, trace(heuristics.rows[*heuristics.best].method,
-                                          std::move(heuristics.placements[*heuristics.best])));
-      (drawn.step.placement.empty() ? drawn.step : drawn.heuristic) = std::move(step);
+    Simulator simulator{*of, one.devices, judge_of(config_).simulator};
+    const LoweredGraph lowered{*of};
+    record::ReportTask& drawn = graph.task.emplace_back();
+    drawn.graph = of, drawn.devices = &one.devices;
+    const auto trace = [&](std::string label, Placement which) {
+      return simulated(lowered, one.devices, simulator, std::move(label), std::move(which), clock_);
+    };
+    EMPLACE_TRY_ASSIGN(drawn.step, trace(row.method, std::move(placement)));
+    // Both drawings have the ops of one graph, so none of them has a plan that the other lacks.
+    if (heuristic != nullptr && heuristic != &row && !has_plan(row) && !has_plan(*heuristic)) {
+      Placement& other = heuristics.placements[*heuristics.best];
+      EMPLACE_TRY(one.constraints.check(one.graph, one.devices, other));
+      EMPLACE_TRY_ASSIGN(drawn.heuristic, trace(heuristic->method, std::move(other)));
     }
     if (simulating_.empty())
       simulating_ = format_seconds(drawn.step.measured.step_time_s) + " simulated in " +
@@ -496,6 +514,7 @@ class Reader {
   std::vector<std::string> graph_files_;                // [graphs]
   std::vector<std::pair<double, std::string>> bounds_;  // [graphs] Bound and its name; empty for schema 3.
   std::vector<record::HeuristicRow> heuristics_;
+  std::vector<std::shared_ptr<const OpGraph>> planned_;  // Graphs of memory plans that are drawn.
   double simulated_s_ = 0;
   std::uint64_t traced_ops_ = 0;
   std::string simulating_;

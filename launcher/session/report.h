@@ -2,7 +2,9 @@
 /// The report page of a run, made from its directory.
 
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -14,6 +16,8 @@ namespace emplace::launcher {
 /// The data of a report, and the graphs that it refers to.
 struct RunReport {
   actors::TaskPtr task;  ///< Null if the graph files can no longer be read (runs of schema 3).
+  std::vector<std::shared_ptr<const OpGraph>>
+      planned;  ///< Graphs with the memory plans of placements that are drawn.
   record::ReportData data;
 };
 

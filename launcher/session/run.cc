@@ -216,6 +216,8 @@ json outcome_json(const Outcome& o) {
          {"parameters_sha256", o.parameters_sha256},
          {"executor_utilisation", o.progress.utilisation},
          {"wall_s", o.wall_s}};
+  if (const TableRow& best = o.rows.front(); best.recomputed + best.moved_tensors > 0)
+    j["memory_plan"] = {{"recomputed_ops", best.recomputed}, {"moved_tensors", best.moved_tensors}};
   j["restarts"] = json::object();
   for (std::size_t i = 0; i < o.restarts.size(); ++i) j["restarts"][o.nodes[i]] = o.restarts[i];
   j["leases"] = fields_json<messages::LeaseCounts, json>(leases);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text/words.h"
+#include "graph/memory_plan.h"
 #include "launcher/cluster/roles.h"
 #include "launcher/inputs/inputs.h"
 #include "launcher/inputs/this_machine.h"
@@ -98,6 +99,9 @@ Result<RunPlan> make_plan(RunOrder order) {
 
 Result<Unit> check_plan(const RunPlan& plan) {
   const RunConfig& config = plan.order.config;
+  for (const actors::TaskGraph& one : plan.task->graphs)
+    if (auto can = check_plannable(one.graph); !can && allowed_of(config).memory())
+      return invalid("executor.allow", printable(one.graph.name(), 80) + ": " + can.error().context);
   // Fail before the heuristics are computed. Other machines check their own executors.
   if (uses_processes(config) && plan.executors_at.contains("")) {
     EMPLACE_TRY(check_process_executor(config.executor.kind, judge_of(config), process_request_of(config)));

@@ -67,9 +67,9 @@ Result<Unit> summarise(Outcome& outcome, const RunConfig& config, const actors::
     row.note = "no feasible placement";
     EMPLACE_TRY_ASSIGN(const auto best, db->results().best(one.sha256));
     if (!best) continue;
-    const auto model = make_model(one.graph, one.devices, judge_of(config));
     const Placement placement = record::placement_of(best->placement);
-    EMPLACE_TRY(model->measure(placement, row.measurement));
+    EMPLACE_TRY_ASSIGN(auto measured, model_of(config, one)->decide(placement));
+    fill_in(row, std::move(measured));
     row.found = true;
     if (best->label == MeasurementLabel::kSimulated) {
       row.costs = PlacementCosts{one.graph, one.devices}.of(placement);
@@ -109,8 +109,7 @@ Result<Unit> recommend(RunSummary& summary, const RunConfig& config, const Clock
     if (best.method.empty()) continue;
     best.file = kept_path(summary.directory, kRecommendedPlacement, *summary.task, one);
     if (learned.empty()) {
-      EMPLACE_TRY(keep_placement(best.file, one, heuristics.placements[*heuristics.best],
-                                 heuristics.rows[*heuristics.best].measurement, best.method, config.run.seed,
+      EMPLACE_TRY(keep_placement(best.file, config, one, heuristics.placements[*heuristics.best], best.method,
                                  clock));
     } else {
       std::error_code error;

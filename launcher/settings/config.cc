@@ -9,6 +9,7 @@
 #include "launcher/inputs/torch_model.h"
 #include "launcher/settings/preset_files.h"
 #include "launcher/worker/chaos.h"
+#include "placement/allowed.h"
 
 namespace emplace::launcher {
 
@@ -342,6 +343,28 @@ Result<Unit> check_processes(const RunConfig& c) {
   return Unit{};
 }
 
+/// Decisions about memory. The simulator alone knows them.
+Result<Unit> check_allowed(const RunConfig& c) {
+  const ExecutorSection& e = c.executor;
+  const auto allowed = parse_allowed(e.allow);
+  if (!allowed) return invalid("executor.allow", allowed.error().context);
+  if (*allowed == Allowed{}) return Unit{};
+  if (allowed->order)
+    return invalid("executor.allow", "has 'order', but a run searches for none",
+                   "use \"recompute\", \"offload\" or \"recompute,offload\"");
+  const std::string needs = "= '" + printable(e.allow, 40) + "' needs ";
+  if (e.kind != "sim" && e.kind != "replay")
+    return invalid("executor.allow", needs + "executor.kind = 'sim', not '" + e.kind + "'",
+                   "other executors know no decisions about memory");
+  if (std::ranges::any_of(e.counts, [&](const std::string& kind) { return kind != e.kind; }))
+    return invalid("executor.allow", needs + "executor.counts to have no other kind than '" + e.kind + "'",
+                   "other executors know no decisions about memory");
+  if (c.objective.kind != Objective::kStepTime || e.dispatch != Dispatch::kProgram)
+    return invalid("executor.allow", needs + "objective.kind = 'step-time' and executor.dispatch = 'program'",
+                   "set them");
+  return Unit{};
+}
+
 /// The kind of executor, what it measures and how many there are.
 Result<Unit> check_executor(const RunConfig& c) {
   if ((c.executor.kind == "replay") != !c.executor.log.empty())
@@ -362,6 +385,7 @@ Result<Unit> check_executor(const RunConfig& c) {
                    "give the number of executors");
   if (auto chaos = parse_chaos(c.executor.chaos); !chaos)
     return invalid("executor.chaos", chaos.error().context);
+  EMPLACE_TRY(check_allowed(c));
   return check_processes(c);
 }
 

@@ -181,6 +181,7 @@ struct PipelineSection {
 struct ExecutorSection {
   std::string kind = "sim";
   Dispatch dispatch = Dispatch::kProgram;
+  std::string allow;
   std::uint32_t count = 1, window = 512;
   Duration delay;
   double delay_spread = 1;
@@ -201,6 +202,10 @@ struct ExecutorSection {
           "docs/reference/measurement.md), the simulator with a delay (fake), or the measurements of `log` "
           "(replay).");
     s.add("dispatch", dispatch, "Order in which a device runs ready ops.").on_resume = OnResume::kSame;
+    s.add("allow", allow,
+          "What is decided about memory for a placement that does not fit, before it is measured: "
+          "\"recompute\", \"offload\" or both with a comma (docs/reference/memory_plans.md); empty: nothing.")
+        .on_resume = OnResume::kSame;
     s.add("count", count, at_least_or(1, kAutoCount),
           "Number of executors; \"auto\": as many cuda executors as this machine has GPUs for.");
     s.add("window", window, at_least(1),

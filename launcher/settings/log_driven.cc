@@ -171,6 +171,10 @@ Result<std::unique_ptr<record::RunReader>> fit_log(const RunConfig& config, cons
       return invalid(where, "was recorded with other graphs", "name its graphs in input.graphs");
   if (facts.devices_json != first.devices.sha256())
     return invalid(where, "was recorded with other devices", "name its device file in input.devices");
+  EMPLACE_TRY_ASSIGN(const RunConfig recorded, recorded_config(facts.config_toml, where + ": config"));
+  if (recorded.executor.allow != config.executor.allow)
+    return invalid(where, "was recorded with another executor.allow",
+                   "set it to '" + printable(recorded.executor.allow, 40) + "'");
   EMPLACE_TRY(check_actions((*db)->log(), config, task, where));
   return db;
 }

@@ -178,13 +178,15 @@ std::filesystem::path kept_path(const std::filesystem::path& directory, const ch
          (valid_file_name(one.graph.name()) + "-" + one.sha256.substr(0, 8) + ".placement.json");
 }
 
-Result<Unit> keep_placement(const std::filesystem::path& file, const actors::TaskGraph& one,
-                            const Placement& placement, const Measurement& measured,
-                            const std::string& method, std::uint64_t seed, const Clock& clock) {
+Result<Unit> keep_placement(const std::filesystem::path& file, const RunConfig& config,
+                            const actors::TaskGraph& one, const Placement& placement,
+                            const std::string& method, const Clock& clock) {
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
-  return save_placement(file, one.graph, one.devices, placement, measured,
-                        {one.sha256, method, "sim", seed, format_wall(clock.wall()), {}});
+  EMPLACE_TRY_ASSIGN(PlannedPlacement kept, model_of(config, one)->decide(placement));
+  return save_placement(
+      file, one.graph, one.devices, placement, kept.measurement,
+      {one.sha256, method, "sim", config.run.seed, format_wall(clock.wall()), std::move(kept.plan)});
 }
 
 bool started_from_heuristics(const record::RunFacts& facts) {
@@ -215,7 +217,7 @@ Result<std::vector<Placement>> load_starting_placements(const std::filesystem::p
   std::vector<Placement> placements;
   for (const actors::TaskGraph& one : task.graphs) {
     EMPLACE_TRY_ASSIGN(auto loaded, load_placement(kept_path(directory, kStartingPlacement, task, one),
-                                                   one.graph, one.sha256, one.devices));
+                                                   one.graph, one.sha256, one.devices, Plans::kKnown));
     placements.push_back(std::move(loaded));
   }
   return placements;
@@ -266,6 +268,23 @@ Judge judge_of(const RunConfig& config) {
   return {config.objective.kind, {.dispatch = config.executor.dispatch}, config.executor.kind == "placeto"};
 }
 
+Allowed allowed_of(const RunConfig& config) {
+  const auto words = parse_allowed(config.executor.allow);
+  return words ? *words : Allowed{};
+}
+
+std::unique_ptr<PlannedExecutor> model_of(const RunConfig& config, const actors::TaskGraph& one) {
+  return std::make_unique<PlannedExecutor>(one.graph, one.devices, one.constraints, judge_of(config),
+                                           allowed_of(config));
+}
+
+Result<MemoryPlan> plan_of(const RunConfig& config, const actors::TaskGraph& one,
+                           const Placement& placement) {
+  if (!allowed_of(config).memory()) return MemoryPlan{};
+  EMPLACE_TRY_ASSIGN(PlannedPlacement found, model_of(config, one)->decide(placement));
+  return std::move(found.plan);
+}
+
 Result<TaskPtr> load_task(const RunConfig& config) {
   EMPLACE_TRY_ASSIGN(auto files, graph_files(config));
   EMPLACE_TRY_ASSIGN(const auto reading, config.input.reading.options());
@@ -288,6 +307,16 @@ Result<TaskPtr> load_task(const RunConfig& config) {
   return TaskPtr{std::move(task)};
 }
 
+ProvenBound bound_of(const RunConfig& config, const actors::TaskGraph& one) {
+  return bound_of(judge_of(config), one.graph, one.devices, one.constraints, allowed_of(config));
+}
+
+void fill_in(TableRow& row, PlannedPlacement measured) {
+  row.measurement = std::move(measured.measurement);
+  row.recomputed = measured.plan.recompute.size();
+  row.moved_tensors = measured.plan.moved.size();
+}
+
 void Heuristics::add(TableRow row, Placement placement) {
   const auto faster_than = [&](const std::optional<std::size_t>& other) {
     return row.found && row.measurement.valid &&
@@ -300,7 +329,7 @@ void Heuristics::add(TableRow row, Placement placement) {
 }
 
 Result<Heuristics> recorded_heuristics(std::span<const record::HeuristicRow> rows,
-                                       const actors::TaskGraph& one, Executor& model) {
+                                       const actors::TaskGraph& one, PlannedExecutor& model) {
   Heuristics heuristics;
   PlacementCosts costs{one.graph, one.devices};
   for (const record::HeuristicRow& row : rows) {
@@ -308,7 +337,10 @@ Result<Heuristics> recorded_heuristics(std::span<const record::HeuristicRow> row
     TableRow shown{.method = row.method, .found = row.found};
     shown.note = row.note, shown.evaluations = row.evaluations, shown.wall_s = row.wall_s;
     Placement placement = record::placement_of(row.placement);
-    if (row.found) EMPLACE_TRY(model.measure(placement, shown.measurement));
+    if (row.found) {
+      EMPLACE_TRY_ASSIGN(auto measured, model.decide(placement));
+      fill_in(shown, std::move(measured));
+    }
     if (shown.measurement.valid && !placement.empty()) shown.costs = costs.of(placement);
     heuristics.add(std::move(shown), std::move(placement));
   }
@@ -319,6 +351,7 @@ Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig
                                   const Clock& clock, const std::function<bool()>& stopped) {
   const Judge judge = judge_of(config);
   const auto model = make_model(task.graph, task.devices, judge);
+  const auto planned = model_of(config, task);
   const CostTable costs{task.graph, task.devices};
   Problem problem{task.graph, task.devices, task.constraints, costs, config.run.seed, judge.objective};
   problem.context.stopped = stopped;
@@ -326,7 +359,7 @@ Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig
   const Portfolio portfolio{{methods.begin(), methods.end()}, {}, judge, clock, auto_s};
   PlacementCosts trust{task.graph, task.devices};
   Heuristics heuristics;
-  heuristics.bound = bound_of(judge, task.graph, task.devices, task.constraints);
+  heuristics.bound = bound_of(config, task);
   for (const std::string& name : config.compare.methods) {
     if (name == portfolio.name() && auto_s <= 0) continue;
     EMPLACE_TRY_ASSIGN(const auto method,
@@ -340,6 +373,11 @@ Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig
       placement = std::move(found->placement);
       row.measurement = std::move(found->measurement);
       row.evaluations = found->evaluations;
+      // The method has chosen devices; what is decided about memory follows, as for what the run measures.
+      if (!row.measurement.valid && !placement.empty()) {
+        EMPLACE_TRY_ASSIGN(auto measured, planned->decide(placement));
+        fill_in(row, std::move(measured));
+      }
       if (row.measurement.valid && !placement.empty() && judge.objective == Objective::kStepTime)
         row.costs = trust.of(placement);
     } else {
@@ -406,10 +444,9 @@ Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, co
     // them.
     for (std::size_t g = 0; g < task.graphs.size() && start.name == kBestHeuristic; ++g) {
       const Heuristics& found = heuristics[g];
-      EMPLACE_TRY(keep_placement(kept_path(start.directory, kStartingPlacement, task, task.graphs[g]),
+      EMPLACE_TRY(keep_placement(kept_path(start.directory, kStartingPlacement, task, task.graphs[g]), config,
                                  task.graphs[g], found.placements[*found.start],
-                                 found.rows[*found.start].measurement, found.rows[*found.start].method,
-                                 config.run.seed, clock));
+                                 found.rows[*found.start].method, clock));
     }
     EMPLACE_TRY_ASSIGN(const auto graphs, graph_rows(config, task, heuristics));
     record::RunFacts facts = run_facts(config, task, start, clock);

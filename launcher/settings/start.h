@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include "placement/bounds/lower_bound.h"
 #include "placement/table.h"
 #include "record/store/run_rows.h"
+#include "solver/memory/planned_executor.h"
 
 namespace emplace::launcher {
 
@@ -30,6 +32,18 @@ Result<actors::TaskPtr> load_task(const RunConfig& config);
 bool runs_here(const RunConfig& config, const actors::Task& task);
 /// Returns the objective and the simulator options of a run. @pre check_config() succeeded.
 Judge judge_of(const RunConfig& config);
+/// Returns what the run's executors decide about memory. @pre check_config() succeeded.
+Allowed allowed_of(const RunConfig& config);
+/// Creates what measures placements as the run's simulating executors do, with decisions about memory if
+/// these are allowed. `one` must outlive it. @pre check_config() succeeded.
+std::unique_ptr<PlannedExecutor> model_of(const RunConfig& config, const actors::TaskGraph& one);
+/// Returns the decisions with which the run has measured a placement; empty if none are allowed or it fits.
+/// Errors: those of PlannedExecutor::decide().
+Result<MemoryPlan> plan_of(const RunConfig& config, const actors::TaskGraph& one, const Placement& placement);
+/// Returns the proven bound of what the run may measure.
+ProvenBound bound_of(const RunConfig& config, const actors::TaskGraph& one);
+/// Fills in the measurement of a row, and the numbers of its decisions.
+void fill_in(TableRow& row, PlannedPlacement measured);
 /// Returns how the run's executor processes are started and timed. @pre check_config() succeeded.
 ProcessRequest process_request_of(const RunConfig& config);
 
@@ -52,9 +66,9 @@ Result<Heuristics> run_heuristics(const actors::TaskGraph& task, const RunConfig
                                   const Clock& clock, const std::function<bool()>& stopped = {});
 
 /// Returns the heuristics that a run recorded for a graph, measured again by `model`, without a bound.
-/// Errors: those of measure().
+/// Errors: those of decide().
 Result<Heuristics> recorded_heuristics(std::span<const record::HeuristicRow> rows,
-                                       const actors::TaskGraph& one, Executor& model);
+                                       const actors::TaskGraph& one, PlannedExecutor& model);
 
 /// One start of a config: its initial policy and its directory.
 struct Start {
@@ -79,10 +93,11 @@ inline constexpr const char *kBestPlacement = "best", *kStartingPlacement = "bas
 /// Returns DIRECTORY/WHAT.placement.json for a run of one graph; else a file per graph in the folder WHAT.
 std::filesystem::path kept_path(const std::filesystem::path& directory, const char* what,
                                 const actors::Task& task, const actors::TaskGraph& one);
-/// Writes a simulated placement to such a file, and makes its folder. Errors: those of save_placement().
-Result<Unit> keep_placement(const std::filesystem::path& file, const actors::TaskGraph& one,
-                            const Placement& placement, const Measurement& measured,
-                            const std::string& method, std::uint64_t seed, const Clock& clock);
+/// Writes a placement to such a file, as the run's model measures it, and makes its folder. Errors: those of
+/// decide() and save_placement().
+Result<Unit> keep_placement(const std::filesystem::path& file, const RunConfig& config,
+                            const actors::TaskGraph& one, const Placement& placement,
+                            const std::string& method, const Clock& clock);
 /// Returns [graphs] the starting placements that a best-heuristic start kept. Errors: those of
 /// load_placement().
 Result<std::vector<Placement>> load_starting_placements(const std::filesystem::path& directory,

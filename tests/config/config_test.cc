@@ -529,12 +529,35 @@ TEST(Config, RefusesImpossibleValuesByName) {
   refused("run.starts=[]", "run.starts");
   refused("executor.window=1", "executor.window");
   refused("executor.stop_ratio=0.5", "executor.stop_ratio: is below 1");
+  refused("executor.allow=recompute,offlaod", "executor.allow: unknown kind of decision 'offlaod'");
+  refused("executor.allow=all", "executor.allow: has 'order', but a run searches for none; use");
   RunConfig config;
   EXPECT_FALSE(set_option(config, "nonsense").ok());
   EXPECT_EQ(set_option(config, "policy.grups=3").error().context,
             "--set policy.grups: unknown key 'grups'; did you mean 'groups'?");
   EXPECT_EQ(set_option(config, "policy.groups=many").error().context,
             "--set policy.groups: 'groups' must be a whole number");
+}
+
+TEST(Config, OnlySimulatedStepsHaveDecisionsAboutMemory) {
+  RunConfig config = *parse_config("[input]\ngraph = 'g.json'\n[executor]\nallow = 'recompute'\n", "x");
+  EXPECT_TRUE(check_config(config).ok());
+  const auto refused = [&](auto&& change, const std::string& part) {
+    RunConfig changed = config;
+    change(changed);
+    const auto done = check_config(changed);
+    ASSERT_FALSE(done.ok()) << part;
+    EXPECT_EQ(done.error().code, Errc::kInvalid);
+    EXPECT_TRUE(done.error().context.starts_with("executor.allow: = 'recompute' needs " + part))
+        << done.error().context;
+    changed.executor.allow = "none";
+    EXPECT_TRUE(check_config(changed).ok()) << check_config(changed).error().context;
+  };
+  refused([](RunConfig& c) { c.executor.kind = "cpu"; }, "executor.kind = 'sim', not 'cpu'");
+  refused([](RunConfig& c) { c.executor.kind = "placeto"; }, "executor.kind = 'sim', not 'placeto'");
+  refused([](RunConfig& c) { c.executor.counts = {"sim", "cpu"}; }, "executor.counts");
+  refused([](RunConfig& c) { c.executor.dispatch = Dispatch::kFifo; }, "objective.kind = 'step-time' and");
+  refused([](RunConfig& c) { c.objective.kind = Objective::kThroughput; }, "objective.kind = 'step-time'");
 }
 
 }  // namespace

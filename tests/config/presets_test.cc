@@ -38,7 +38,9 @@ Values values_of(RunConfig config) {
   // Settings that the recorded program did not have; their defaults are what it did.
   EXPECT_EQ(values.at("reward.memory_penalty"), "\"per-gb\"");
   EXPECT_EQ(values.at("input.float32"), "\"\"");
-  for (const char* name : {"reward.memory_penalty", "input.float32", "input.costs"}) values.erase(name);
+  EXPECT_EQ(values.at("executor.allow"), "\"\"");
+  for (const char* name : {"reward.memory_penalty", "input.float32", "input.costs", "executor.allow"})
+    values.erase(name);
   return values;
 }
 
@@ -74,9 +76,9 @@ TEST(Presets, EveryFileIsOfAMethodAndAPreset) {
 }
 
 TEST(Presets, AResumedRunKeepsHowItLearns) {
-  constexpr std::array<std::string_view, 9> kLearning{"run.",       "pipeline.",         "policy.",
-                                                      "reward.",    "executor.dispatch", "executor.log",
-                                                      "objective.", "input.costs",       "input.float32"};
+  constexpr std::array<std::string_view, 10> kLearning{
+      "run.",           "pipeline.",    "policy.",    "reward.",     "executor.dispatch",
+      "executor.allow", "executor.log", "objective.", "input.costs", "input.float32"};
   constexpr std::array<std::string_view, 8> kFree{"run.budget",
                                                   "run.episodes",
                                                   "run.evaluations",

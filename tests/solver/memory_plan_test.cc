@@ -13,6 +13,7 @@
 #include "placement/order.h"
 #include "solver/memory/ladders.h"
 #include "solver/memory/plan_tuner.h"
+#include "solver/memory/planned_executor.h"
 #include "solver/memory/planned_methods.h"
 #include "solver/methods.h"
 #include "solver/solve.h"
@@ -464,6 +465,53 @@ TEST(MemoryPlanSearch, RefusesGraphsWithoutBackwardPassAtOnce) {
   EXPECT_EQ(answer.error().code, Errc::kInvalid);
   EXPECT_NE(answer.error().context.find("needs a training graph"), std::string::npos)
       << answer.error().context;
+}
+
+// What a run records of a placement with decisions can be made again: by any executor, in any order.
+TEST(PlannedExecutor, MeasuresWithTheDecisionsThatItMakesAgain) {
+  const World fits{blocks(), testing::sample_devices(2, false, testing::kPlenty)};
+  const Placement together(fits.graph.num_ops(), DeviceId{0});
+  Placement apart = together;
+  apart.back() = DeviceId{1};
+  Measurement kept, measured;
+  ASSERT_TRUE(Simulator(fits.graph, fits.devices).measure(together, kept).ok());
+  const DeviceSet tight = testing::sample_devices(2, false, kept.peak_bytes[0] - 1);
+  const auto make = [&](const Allowed& allowed) {
+    return std::make_unique<PlannedExecutor>(fits.graph, tight, fits.constraints, Judge{}, allowed);
+  };
+  const auto executor = make({.recompute = true}), other = make({.recompute = true});
+  ASSERT_TRUE(executor->measure(together, measured).ok());
+  EXPECT_TRUE(measured.valid);
+  EXPECT_GT(measured.step_time_s, kept.step_time_s);
+  Measurement between;
+  ASSERT_TRUE(other->measure(apart, between).ok());
+  const auto decided = other->decide(together);
+  ASSERT_TRUE(decided.ok()) << decided.error().context;
+  EXPECT_EQ(decided->measurement, measured);
+  EXPECT_EQ(decided->placement, together);
+  const PlannedGraph graph = planned(fits.graph, decided->plan, tight.names()).value();
+  Measurement again;
+  ASSERT_TRUE(Simulator(graph.graph, tight).measure(planned(together, graph), again).ok());
+  EXPECT_EQ(again, measured) << "the plan is all that a file needs";
+
+  // Without blocking: the same, whether it fits or not.
+  PolledPlannedExecutor polling{make({.recompute = true})};
+  for (const Placement& placement : {apart, together}) {
+    Measurement expected, polled;
+    ASSERT_TRUE(executor->measure(placement, expected).ok());
+    polling.start(placement, {});
+    auto done = polling.poll(polled);
+    while (done.ok() && !*done) done = polling.poll(polled);
+    ASSERT_TRUE(done.ok()) << done.error().context;
+    EXPECT_EQ(polled, expected);
+  }
+  polling.start(Placement{DeviceId{0}}, {});
+  EXPECT_FALSE(polling.poll(measured).ok()) << "a placement of another graph";
+  polling.start(together, {});  // It may end before the decisions are made.
+
+  const auto plain = make({});
+  ASSERT_TRUE(plain->measure(together, measured).ok());
+  EXPECT_FALSE(measured.valid);
 }
 
 TEST(MemoryPlanSearch, WordsOfAllow) {

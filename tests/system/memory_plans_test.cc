@@ -1,15 +1,19 @@
 // Goal: the commands that take memory plans show what they save and cost, compare methods with them, and
 // bound them. Method: the built program as a process, on a training step with three quarters of the memory
-// that it needs.
+// that it needs, and runs on two devices on which it provably does not fit.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/system/process.h"
@@ -123,6 +127,119 @@ TEST_F(MemoryPlans, MethodsThatLearnAreRefused) {
   const Finished refused = run(tight("place", {"--method", "colocrl", "--allow", "recompute"}));
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.err, HasSubstr("is not for methods that learn"));
+}
+
+class PlannedRuns : public MemoryPlans {
+ protected:
+  /// A command about the graph on two devices that it provably does not fit.
+  std::vector<std::string> on_two(std::vector<std::string> words,
+                                  const std::vector<std::string>& more) const {
+    words.insert(words.end(), {"-d", machine_});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  /// A deterministic run on them.
+  ordered_json run_of(const std::string& directory, const std::vector<std::string>& more) const {
+    std::vector<std::string> words{"run", config_, "--run-dir", directory, "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json_of(words);
+  }
+  /// What the run measured, from the episode to the bytes that were moved: without host, executor and time.
+  static std::set<std::string> measured(const std::string& directory, const std::string& file) {
+    EXPECT_EQ(run({"export", directory, "--to", "csv", "-o", file}).status, 0);
+    std::set<std::string> rows;
+    std::ifstream lines{file};
+    for (std::string line; std::getline(lines, line);) {
+      std::size_t end = 0;
+      for (int column = 0; column < 10; ++column) end = line.find(',', end) + 1;
+      rows.insert(line.substr(line.find(',') + 1, end - line.find(',') - 1));
+    }
+    return rows;
+  }
+
+  const std::string machine_ = "v100:" + std::to_string(needs_ * 23 / 50) + "B x 2";
+  const std::string config_ =
+      folder_.file("run.toml", "[run]\ndeterministic = true\nepisodes = 2\n[input]\ngraph = '" + graph_ +
+                                   "'\ndevices = '" + machine_ +
+                                   "'\n[policy]\nmethod = 'hierarchical'\ngroups = 8\n"
+                                   "[policy.hierarchical]\nhidden = 8\n[compare]\nmethods = "
+                                   "['contiguous']\n[executor]\nallow = 'recompute'\n");
+};
+
+TEST_F(PlannedRuns, ARunFindsWhatFitsWithAPlanAndRecordsTheTimeOfItsFile) {
+  EXPECT_EQ(run(on_two({"place", graph_}, {"--allow", "none"})).status, 3);
+  const std::string one = folder_.at("one");
+  const ordered_json summary = run_of(one, {});
+  const double best_s = summary["best_step_time_s"].get<double>();
+  ASSERT_GT(best_s, 0);
+  EXPECT_GE(best_s, summary["lower_bound_s"].get<double>());
+  EXPECT_GT(summary["memory_plan"]["recomputed_ops"].get<int>(), 0);
+  for (const auto& [name, step_time_s] :
+       {std::pair{"/best.placement.json", best_s},
+        {"/recommended.placement.json", summary["recommended"]["step_time_s"].get<double>()}}) {
+    const ordered_json evaluated = json_of(on_two({"evaluate", graph_, one + name}, {}));
+    EXPECT_TRUE(evaluated["valid"].get<bool>()) << name;
+    EXPECT_EQ(evaluated["step_time_s"].get<double>(), step_time_s) << name;
+  }
+  std::ifstream text{one + "/best.placement.json"};
+  const ordered_json file = ordered_json::parse(text);
+  EXPECT_EQ(file["version"], 2);
+  EXPECT_GT(file["recompute"].size(), 0u);
+  EXPECT_EQ(file["measured"]["step_time_s"].get<double>(), best_s);
+
+  // Everything about the run knows the plan.
+  EXPECT_TRUE(json_of({"replay", one, "--verify"})["identical"].get<bool>());
+  const ordered_json again = json_of({"replay", one, "--re-measure", "sim"});
+  EXPECT_GT(again["measured"].get<int>(), 0);
+  EXPECT_EQ(again["error"]["max"].get<double>(), 0);
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"--re-measure", "fake"}, {"--re-measure", "sim", "--dispatch", "fifo"}}) {
+    std::vector<std::string> words{"replay", one};
+    words.insert(words.end(), wrong.begin(), wrong.end());
+    const Finished refused = run(words);
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, HasSubstr("knows no memory decisions"));
+  }
+  const ordered_json report = json_of({"report", one});
+  EXPECT_EQ(report["graphs"][0]["best_step_time_s"], summary["recommended"]["step_time_s"]);
+
+  // The measurements of its placements do not change.
+  EXPECT_EQ(run({"run", "--run-dir", one, "--resume", "--set", "executor.allow="}).status, 2);
+  EXPECT_GE(json_of({"run", "--run-dir", one, "--resume", "--episodes", "3", "--quiet"})["episodes"], 3);
+  EXPECT_EQ(run({"run", config_, "--set", "executor.kind=replay", "--set", "executor.log=" + one, "--set",
+                 "executor.allow=", "--run-dir", folder_.at("driven")})
+                .status,
+            2);
+}
+
+TEST_F(PlannedRuns, DoNotDependOnWhatMeasures) {
+  std::set<std::set<std::string>> rows;
+  std::set<std::string> parameters;
+  for (const std::string setting : {"executor.count=1", "executor.count=3", "reward.source=local"}) {
+    const std::string directory = folder_.at(setting);
+    const ordered_json summary =
+        run_of(directory, {"--set", setting, "--set", "run.starts=['best-heuristic']"});
+    parameters.insert(summary["parameters_sha256"].get<std::string>());
+    rows.insert(measured(directory, folder_.at(setting + ".csv")));
+    EXPECT_EQ(rows.begin()->size(), 9u) << "two episodes of four placements, and the head of the table";
+  }
+  EXPECT_EQ(parameters.size(), 1u);
+  EXPECT_EQ(rows.size(), 1u);
+}
+
+TEST_F(PlannedRuns, RefusesGraphsAndWordsWithoutDecisions) {
+  const std::string forward = folder_.at("forward.json.gz"), directory = folder_.at("none");
+  EXPECT_EQ(run({"generate", "inception-v3", "--batch", "8", "-o", forward}).status, 0);
+  for (const auto& [setting, what] :
+       {std::pair{"input.graph=" + forward, "needs a training graph"},
+        {std::string{"executor.allow=recompute,oflload"}, "did you mean 'offload'?"},
+        {std::string{"executor.kind=cpu"}, "needs executor.kind = 'sim', not 'cpu'"}}) {
+    const Finished refused = run({"run", config_, "--run-dir", directory, "--quiet", "--set", setting});
+    EXPECT_EQ(refused.status, 2) << setting;
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("executor.allow: "), HasSubstr(what)));
+    EXPECT_EQ(std::ranges::count(refused.err, '\n'), 1) << refused.err;
+    EXPECT_FALSE(std::filesystem::exists(directory)) << setting;
+  }
 }
 
 }  // namespace

@@ -45,13 +45,17 @@ Result<bool> has_learned(const std::filesystem::path& directory) {
 /// Returns a handler that keeps best.placement.json in sync with the database.
 actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, const Start& start,
                                  const Clock& clock) {
-  return [task, directory = start.directory, seed = config.run.seed, method = config.policy.method, &clock](
+  return [task, directory = start.directory, config, &clock](
              std::span<const DeviceId> placement, const messages::EpisodeMeasured& m, std::uint32_t number) {
     const actors::TaskGraph* const one = task->find(m.graph_sha256);
     if (one == nullptr) return;
-    const auto saved = save_placement(
-        kept_path(directory, kBestPlacement, *task, *one), one->graph, one->devices, placement, m.at(number),
-        {one->sha256, method, m.executor_kinds[m.executor_of[number]], seed, format_wall(clock.wall())});
+    auto saved = [&]() -> Result<Unit> {
+      EMPLACE_TRY_ASSIGN(MemoryPlan plan, plan_of(config, *one, {placement.begin(), placement.end()}));
+      return save_placement(kept_path(directory, kBestPlacement, *task, *one), one->graph, one->devices,
+                            placement, m.at(number),
+                            {one->sha256, config.policy.method, m.executor_kinds[m.executor_of[number]],
+                             config.run.seed, format_wall(clock.wall()), std::move(plan)});
+    }();
     if (!saved) runtime::log(runtime::LogLevel::kError, actors::kRecorder, saved.error().context);
   };
 }
@@ -131,6 +135,12 @@ class Wiring {
         return std::unique_ptr<Executor>{make_process_executor(kind, of.graph, of.devices, request)};
       };
     }
+    if (allowed_of(config_).memory() && measures_locally())
+      return [config = config_](const actors::TaskGraph& of) { return model_of(config, of); };
+    if (allowed_of(config_).memory())  // Its actor sends heartbeats while it decides.
+      return [config = config_](const actors::TaskGraph& of) {
+        return std::make_unique<PolledPlannedExecutor>(model_of(config, of));
+      };
     return [judge](const actors::TaskGraph& of) { return make_model(of.graph, of.devices, judge); };
   }
   actors::PlacerFactory placers() const {
