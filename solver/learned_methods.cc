@@ -1,6 +1,5 @@
 #include "solver/learned_methods.h"
 
-#include "base/text/words.h"
 #include "solver/methods.h"
 
 namespace emplace {
@@ -30,9 +29,6 @@ Result<Unit> check(const Request& request, const LearnedMethods& learned) {
   EMPLACE_TRY(request.check());
   if (learned.learns(request.method) && request.policy.empty() && request.budget.seconds == 0)
     return invalid("--budget", "is 0", request.method + " needs a budget above 0, or --policy");
-  if (request.allowed().memory() && (learned.learns(request.method) || request.by_policy()))
-    return invalid("--allow " + printable(request.allow, 40), "is not for methods that learn",
-                   "they answer with what fits as it is; use auto, a heuristic or a search");
   if (request.judge.strategy.pipelined() && learned.learns(request.method))
     return invalid("--micro-batches " + std::to_string(request.judge.strategy.micro_batches),
                    "is not for methods that learn",

@@ -27,7 +27,9 @@ class LearnedMethods {
   /// Whether a method takes a run of its own.
   virtual bool learns(std::string_view method) const;
   /// Places by the request's method or policy: learns for `budget_s`, or with 0 s places at once by the
-  /// policy. Errors: kInvalid for incompatible inputs, method or policy; kNoPlacement; kRunFailed.
+  /// policy. The methods choose devices; for each placement that does not fit, the decisions about memory
+  /// that the request allows follow. @pre check_plannable(), if it allows any. Errors: kInvalid for
+  /// incompatible inputs, method or policy; kNoPlacement; kRunFailed.
   virtual Result<Answer> learn(const Request& request, double budget_s) const;
   /// The method `pretrained`. `weights`: a file of weights or a run of scheduler; empty: those in the
   /// program. Errors: kInvalid for weights that cannot be read.

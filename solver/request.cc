@@ -110,7 +110,7 @@ void Request::list(Settings& s) {
         "Order in which devices take ready ops: issue, or search (auto also searches for an order, "
         "and writes it to the placement file)");
   s.add("allow", allow,
-        "What auto may decide besides the devices: recompute (ops that run again for the backward pass), "
+        "What may be decided besides the devices: recompute (ops that run again for the backward pass), "
         "offload "
         "(tensors that wait on another device), order (as --order search); several with commas, all, or none "
         "(default: none; without this option, what would make a graph fit is tried if nothing fits)");

@@ -10,6 +10,7 @@
 
 #include "base/cores.h"
 #include "base/text/words.h"
+#include "graph/memory_plan.h"
 #include "graph/training/micro_batch.h"
 #include "placement/bounds/feasibility.h"
 #include "placement/machine/cost_model.h"
@@ -141,14 +142,16 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
     problem.context.bound_s = bound_of(request.judge, graph, machine, constraints, request.allowed()).seconds;
 
   // 4. A method that learns, or a policy alone.
-  if (learned.learns(request.method) || request.by_policy())
+  const Allowed allowed = request.allowed();
+  if (learned.learns(request.method) || request.by_policy()) {
+    if (allowed.memory()) EMPLACE_TRY(check_plannable(graph));
     return learned.learn(request, request.budget_or(request.policy.empty() ? kDefaultBudget_s : 0));
+  }
 
   // 5. A heuristic, a search, or the pretrained policy.
   const auto start_budget = [&] {
     problem.context.deadline = context.clock->now() + as_nanos(request.budget_or(kDefaultBudget_s));
   };
-  const Allowed allowed = request.allowed();
   if (request.method != "auto") {
     start_budget();
     auto answer = by_method(request, problem, model, learned);
@@ -161,7 +164,9 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
   const std::vector<const Method*> methods = learned.portfolio_methods();
   std::vector<Answer> starts;
   if (!request.policy.empty()) {
-    EMPLACE_TRY_ASSIGN(auto placed, learned.learn(request, 0));
+    Request devices_alone = request;
+    devices_alone.allow.clear();
+    EMPLACE_TRY_ASSIGN(auto placed, learned.learn(devices_alone, 0));
     starts.push_back(std::move(placed));
     problem.context.starts = starts;
   }

@@ -154,9 +154,9 @@ class ComparedMethods {
     const auto all = all_methods();
     return {all.begin(), all.end()};
   }
-  /// The method, with decisions about memory if they are allowed.
+  /// The method, with decisions about memory if they are allowed and it makes none itself.
   const Method* with_decisions(const Method* method) {
-    if (!allowed_.memory() || method == &blocks_) return method;
+    if (!allowed_.memory() || method == &blocks_ || learned_.learns(method->name())) return method;
     if (method == &portfolio_) return &planned_;
     return owned_.emplace_back(std::make_unique<WithDecisions>(*method, judge_, allowed_)).get();
   }
@@ -295,7 +295,7 @@ std::string Compare::verdict(const std::vector<TableRow>& rows) {
 }
 
 Result<ExitStatus> Compare::run(Console& console) {
-  Request request{.seed = console.seed(), .budget = {kDefaultBudget_s}};
+  Request request{.seed = console.seed(), .budget = {kDefaultBudget_s}, .allow = allow_};
   if (!budget_.empty()) {
     EMPLACE_TRY_ASSIGN(request.budget.seconds, parse_budget(budget_));
   }

@@ -37,6 +37,7 @@ class RecordingMethods final : public LearnedMethods {
   bool learns(std::string_view method) const override { return method == "placeto"; }
   Result<Answer> learn(const Request& request, double budget_s) const override {
     budgets.push_back(budget_s);
+    allowed.push_back(request.allow);
     Answer answer{.placement = Placement(world_.graph.num_ops(), DeviceId{2}),
                   .evaluations = 1,
                   .method = request.method + " (zero-shot)"};
@@ -45,6 +46,7 @@ class RecordingMethods final : public LearnedMethods {
   }
 
   mutable std::vector<double> budgets;  ///< One per request [s].
+  mutable std::vector<std::string> allowed;
 
  private:
   World& world_;
@@ -198,6 +200,31 @@ TEST(Solve, LearnsOnlyWhatIsAskedFor) {
   request.policy.clear();
   method_of(request);
   EXPECT_EQ(learned.budgets.size(), 4u);
+}
+
+TEST(Solve, WhatLearnsDecidesAboutMemoryUnlessASearchFollows) {
+  Rng rng{9, Purpose::kTest};
+  World world{testing::random_training_graph(rng, 60), testing::sample_devices(3, false, kPlenty)};
+  const SystemClock clock;
+  const RecordingMethods learned{world};
+  Request request = request_for(world);
+  request.allow = "recompute";
+  request.method = "placeto";
+  ASSERT_TRUE(solve(request, world.simulator, {.clock = &clock}, learned).ok());
+  EXPECT_EQ(learned.allowed.back(), "recompute");
+  request.method = "auto";
+  request.policy = "runs/one";
+  request.budget.seconds = 0.1;
+  ASSERT_TRUE(solve(request, world.simulator, {.clock = &clock}, learned).ok());
+  EXPECT_EQ(learned.allowed.back(), "") << "auto decides for the policy's placement";
+  World forward = layered(8);
+  request = request_for(forward);
+  request.allow = "recompute";
+  request.method = "placeto";
+  const auto refused = solve(request, forward.simulator, {.clock = &clock}, learned);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().context.find("needs a training graph"), std::string::npos);
+  EXPECT_EQ(learned.allowed.size(), 2u);
 }
 
 TEST(Solve, AProgramWithoutLearningRefusesByName) {

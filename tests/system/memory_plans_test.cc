@@ -123,12 +123,6 @@ TEST_F(MemoryPlans, CompareGivesMethodsDecisionsWhereTheyDoNotFit) {
   EXPECT_THAT(run(tight("compare", {"--allow", "order"})).err, HasSubstr("has no order here"));
 }
 
-TEST_F(MemoryPlans, MethodsThatLearnAreRefused) {
-  const Finished refused = run(tight("place", {"--method", "colocrl", "--allow", "recompute"}));
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.err, HasSubstr("is not for methods that learn"));
-}
-
 class PlannedRuns : public MemoryPlans {
  protected:
   /// A command about the graph on two devices that it provably does not fit.
@@ -200,6 +194,12 @@ TEST_F(PlannedRuns, ARunFindsWhatFitsWithAPlanAndRecordsTheTimeOfItsFile) {
     EXPECT_EQ(refused.status, 2);
     EXPECT_THAT(refused.err, HasSubstr("knows no memory decisions"));
   }
+  const std::string zero_shot = folder_.at("zero_shot.json");
+  const ordered_json placed = json_of(on_two(
+      {"place", graph_}, {"--policy", one, "--samples", "4", "--allow", "recompute", "-o", zero_shot}));
+  EXPECT_GT(placed["memory_plan"]["recompute"].size(), 0u);
+  EXPECT_EQ(json_of(on_two({"evaluate", graph_, zero_shot}, {}))["step_time_s"],
+            placed["measured"]["step_time_s"]);
   const ordered_json report = json_of({"report", one});
   EXPECT_EQ(report["graphs"][0]["best_step_time_s"], summary["recommended"]["step_time_s"]);
 
@@ -240,6 +240,21 @@ TEST_F(PlannedRuns, RefusesGraphsAndWordsWithoutDecisions) {
     EXPECT_EQ(std::ranges::count(refused.err, '\n'), 1) << refused.err;
     EXPECT_FALSE(std::filesystem::exists(directory)) << setting;
   }
+}
+
+// A method that learns chooses devices, for whose placements the decisions follow.
+TEST_F(PlannedRuns, PlaceAndCompareByLearning) {
+  const std::string file = folder_.at("learned.json");
+  const ordered_json placed =
+      json_of(on_two({"place", graph_}, {"--method", "simple-planner", "--allow", "recompute", "--budget",
+                                         "1s", "--quiet", "-o", file}));
+  EXPECT_GT(placed["memory_plan"]["recompute"].size(), 0u);
+  EXPECT_EQ(json_of(on_two({"evaluate", graph_, file}, {}))["step_time_s"],
+            placed["measured"]["step_time_s"]);
+  const ordered_json table = json_of(on_two({"compare", graph_}, {"--methods", "simple-planner", "--allow",
+                                                                  "recompute", "--budget", "1s", "--quiet"}));
+  EXPECT_TRUE(table["methods"][0]["valid"].get<bool>());
+  EXPECT_GT(table["methods"][0]["memory_plan"]["recomputed_ops"].get<int>(), 0);
 }
 
 }  // namespace
