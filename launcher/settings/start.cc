@@ -265,7 +265,9 @@ ProcessRequest process_request_of(const RunConfig& config) {
 }
 
 Judge judge_of(const RunConfig& config) {
-  return {config.objective.kind, {.dispatch = config.executor.dispatch}, config.executor.kind == "placeto"};
+  return {.objective = config.objective.kind,
+          .simulator = {.dispatch = config.executor.dispatch},
+          .placeto = config.executor.kind == "placeto"};
 }
 
 Allowed allowed_of(const RunConfig& config) {
