@@ -26,6 +26,8 @@
 #include "placement/table.h"
 #include "solver/memory/planned_methods.h"
 #include "solver/methods.h"
+#include "solver/pipeline/pipeline_search.h"
+#include "solver/pipeline/stage_split.h"
 #include "solver/portfolio/portfolio.h"
 #include "solver/solve.h"
 
@@ -121,7 +123,9 @@ class ComparedMethods {
         ordered_{learned.portfolio_methods(), learned.moves(), judge, clock,
                  request.budget.seconds,      /*ordered=*/true},
         planned_{learned.portfolio_methods(), learned.moves(), judge, allowed, clock, request.budget.seconds},
-        blocks_{heuristics(), judge} {}
+        blocks_{heuristics(), judge},
+        stages_{request.judge.strategy},
+        pipelines_{learned.portfolio_methods(), learned.moves(), judge, clock, request.budget.seconds} {}
 
   /// Errors: kInvalid for an unknown name, or an objective or a model that a method does not have.
   Result<Unit> add(const std::string& name) {
@@ -129,6 +133,9 @@ class ComparedMethods {
     const bool step_time = request_.judge.objective == Objective::kStepTime;
     if ((method->transforms_graph() || method == &ordered_) && !step_time)
       return invalid("method '" + name + "'", "supports only --objective step-time", "remove --objective");
+    if (pipelined() &&
+        (method->transforms_graph() || method == &ordered_ || name == "pretrained" || learned_.learns(name)))
+      return invalid("method '" + name + "'", "knows one micro-batch per step", "remove --micro-batches");
     methods_.push_back(with_decisions(method));
     return Unit{};
   }
@@ -137,12 +144,13 @@ class ComparedMethods {
     const auto add = [&](std::span<const Method* const> some) {
       for (const Method* method : some) methods_.push_back(with_decisions(method));
     };
+    if (pipelined()) methods_.push_back(&stages_);
     add(all_methods());
-    if (request_.judge.objective == Objective::kStepTime) add(transforming_methods());
+    if (request_.judge.objective == Objective::kStepTime && !pipelined()) add(transforming_methods());
     if (allowed_.recompute) methods_.push_back(&blocks_);
     if (!budget) return;
     add(search_methods());
-    methods_.push_back(with_decisions(&portfolio_));
+    methods_.push_back(pipelined() ? &pipelines_ : with_decisions(&portfolio_));
   }
   std::span<const Method* const> all() const { return methods_; }
   bool searches_order() const {
@@ -150,6 +158,7 @@ class ComparedMethods {
   }
 
  private:
+  bool pipelined() const { return request_.judge.strategy.pipelined(); }
   static std::vector<const Method*> heuristics() {
     const auto all = all_methods();
     return {all.begin(), all.end()};
@@ -161,7 +170,9 @@ class ComparedMethods {
     return owned_.emplace_back(std::make_unique<WithDecisions>(*method, judge_, allowed_)).get();
   }
   Result<const Method*> find(const std::string& name) {
+    if (name == portfolio_.name() && pipelined()) return &pipelines_;
     if (name == portfolio_.name()) return &portfolio_;
+    if (name == stages_.name() && pipelined()) return &stages_;
     if (name == blocks_.name() && allowed_.recompute) return &blocks_;
     if (name == ordered_.name()) return &ordered_;
     if (name == "pretrained") {
@@ -182,6 +193,8 @@ class ComparedMethods {
   const Portfolio portfolio_, ordered_;
   const PlannedPortfolio planned_;
   const BlockCheckpoints blocks_;
+  const StageSplit stages_;
+  const PipelinePortfolio pipelines_;
   std::vector<std::unique_ptr<Method>> owned_;
   std::vector<const Method*> methods_;
 };
@@ -310,6 +323,10 @@ Result<ExitStatus> Compare::run(Console& console) {
   if (allowed.order)
     return invalid("--allow " + printable(allow_, 40), "has no order here",
                    "use recompute and offload, and the method auto+order");
+  EMPLACE_TRY(check_strategy(request.judge));
+  if (request.judge.strategy.pipelined() && (allowed.memory() || request.noise))
+    return invalid("--micro-batches " + std::to_string(request.judge.strategy.micro_batches),
+                   "is not compared with memory plans or noise", "remove --allow and --jitter");
   const auto learned = extensions_.learning(inputs_, !console.shows_progress());
   ComparedMethods methods{*learned, request, judge, allowed, clock, stop};
   for (const std::string& name : methods_) EMPLACE_TRY(methods.add(name));

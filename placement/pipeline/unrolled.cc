@@ -126,7 +126,8 @@ class Unroller {
         return chunks_.of[index(lowered_.owner(buffer))] == action.chunk;
       });
       // An update writes over its first input, which must stay what it is.
-      if (!follows && (inputs.empty() || graph_.phase(op) == Phase::kUpdate)) {
+      const std::size_t which = graph_.phase(op) == Phase::kUpdate ? 1 : 0;
+      if (!follows && inputs.size() <= which) {
         inputs.push_back(token);
       } else if (!follows) {
         const std::string name_end = "@wait" + end(op, m);
@@ -135,10 +136,10 @@ class Unroller {
                                                  .type = kWaitType,
                                                  .view = true,
                                                  .phase = chunk.phase,
-                                                 .like = inputs[0]},
-                                                std::array{inputs[0], token}),
+                                                 .like = inputs[which]},
+                                                std::array{inputs[which], token}),
                                    kNoOp, chunk.device);
-        inputs[0] = builder_.so_far().first_output(waiting);
+        inputs[which] = builder_.so_far().first_output(waiting);
       }
       copy(op, m, inputs);
       add_views(op, m);

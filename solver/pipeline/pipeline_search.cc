@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/cores.h"
 #include "placement/order.h"
 #include "solver/memory/plan_tuner.h"
 #include "solver/memory/planned_methods.h"
@@ -66,6 +67,17 @@ Result<Answer> search_pipelines(const std::vector<const Method*>& methods, const
     answer.plan = plan;
   }
   return answer;
+}
+
+Result<Answer> PipelinePortfolio::find(const Problem& problem, Executor& executor) const {
+  Problem own = problem;
+  own.context = {.clock = &clock_,
+                 .deadline = clock_.now() + as_nanos(budget_s_),
+                 .threads = usable_cores(),
+                 .bound_s = problem.context.bound_s,
+                 .moves = moves_,
+                 .stopped = problem.context.stopped};
+  return search_pipelines(methods_, own, judge_, executor, {});
 }
 
 }  // namespace emplace

@@ -13,38 +13,6 @@
 namespace emplace {
 namespace {
 
-/// Layers f_k → f_{k+1} with weights w_k, and their backward pass and updates. `us` [layers]: the time of
-/// f_k, and half of that of b_k.
-OpGraph network(const std::vector<double>& us, std::int64_t activation) {
-  const auto n = static_cast<std::uint32_t>(us.size());
-  std::vector<testing::SampleOp> ops{{"in", {}, {10}, 0, 0, "Input"}};
-  for (std::uint32_t k = 0; k < n; ++k)
-    ops.push_back({"w" + std::to_string(k), {}, {100}, 0, 0, "Parameter"});
-  const std::uint32_t f = n + 1, b = f + n;
-  for (std::uint32_t k = 0; k < n; ++k)
-    ops.push_back(
-        {"f" + std::to_string(k), {{k == 0 ? 0 : f + k - 1, 0}, {1 + k, 0}}, {activation}, us[k], us[k]});
-  for (std::uint32_t k = n; k-- > 0;)
-    ops.push_back({"b" + std::to_string(k),
-                   {{b + n - 2 - k, 0}, {k == 0 ? 0 : f + k - 1, 0}, {1 + k, 0}},
-                   {activation, 100},
-                   2 * us[k],
-                   2 * us[k],
-                   "Work",
-                   false,
-                   Phase::kBackward});
-  for (std::uint32_t k = 0; k < n; ++k)
-    ops.push_back({"u" + std::to_string(k),
-                   {{1 + k, 0}, {b + n - 1 - k, 1}},
-                   {100},
-                   1,
-                   1,
-                   "Work",
-                   false,
-                   Phase::kUpdate});
-  return testing::sample_graph(ops);
-}
-
 struct Split {
   std::vector<std::size_t> device_of_layer;
   Measurement measured;
@@ -75,7 +43,8 @@ Split split(const OpGraph& graph, std::size_t layers, const DeviceSet& devices, 
 TEST(StageSplit, CutsLayersByTheirTime) {
   const std::vector<double> us{400, 100, 100, 100, 100, 200, 200};
   const DeviceSet devices = testing::sample_devices(3, false, 1 << 30);
-  const Split found = split(network(us, 1000), us.size(), devices, {16, PipelineSchedule::k1F1B});
+  const Split found =
+      split(testing::layers_step(us, 2, 1000), us.size(), devices, {16, PipelineSchedule::k1F1B});
   EXPECT_EQ(found.device_of_layer, (std::vector<std::size_t>{0, 1, 1, 1, 1, 2, 2}));
   EXPECT_TRUE(found.measured.valid);
 }
@@ -84,7 +53,8 @@ TEST(StageSplit, GivesAllToOneDeviceIfCopiesTakeLonger) {
   const std::vector<double> us{10, 10, 10, 10};
   const DeviceSet devices =
       testing::sample_devices(2, false, 1 << 30, {.bytes_per_s = 1e6, .latency_s = 1e-3});
-  const Split found = split(network(us, 1000), us.size(), devices, {4, PipelineSchedule::k1F1B});
+  const Split found =
+      split(testing::layers_step(us, 2, 1000), us.size(), devices, {4, PipelineSchedule::k1F1B});
   EXPECT_EQ(found.device_of_layer, (std::vector<std::size_t>{0, 0, 0, 0}));
 }
 
@@ -94,7 +64,8 @@ TEST(StageSplit, LetsDevicesTakeTurnsInShortPipelines) {
   const std::vector<double> us(8, 100);
   const DeviceSet devices =
       testing::sample_devices(2, false, 1 << 30, {.bytes_per_s = 1e12, .latency_s = 1e-7});
-  const Split found = split(network(us, 1000), us.size(), devices, {2, PipelineSchedule::k1F1B});
+  const Split found =
+      split(testing::layers_step(us, 2, 1000), us.size(), devices, {2, PipelineSchedule::k1F1B});
   const double stage_s = 4 * 3 * 100e-6;
   EXPECT_LT(found.measured.step_time_s, 2.8 * stage_s);
   EXPECT_GT(found.measured.step_time_s, 2 * stage_s);
@@ -106,7 +77,7 @@ TEST(StageSplit, LetsDevicesTakeTurnsInShortPipelines) {
 TEST(StageSplit, FollowsTheMemoryOfMicroBatchesInFlight) {
   const std::vector<double> us(8, 100);
   constexpr std::int64_t kActivation = 1'000'000;
-  const OpGraph graph = network(us, kActivation);
+  const OpGraph graph = testing::layers_step(us, 2, kActivation);
   const Strategy strategy{16, PipelineSchedule::k1F1B};
   const Split free = split(graph, us.size(), testing::sample_devices(2, false, 1 << 30), strategy);
   EXPECT_EQ(free.device_of_layer, (std::vector<std::size_t>{0, 0, 0, 0, 1, 1, 1, 1}));

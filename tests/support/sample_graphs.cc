@@ -89,6 +89,36 @@ MemoryPlan random_plan(Rng& rng, const OpGraph& graph, std::size_t devices) {
   return plan;
 }
 
+OpGraph layers_step(const std::vector<double>& us, double back, std::int64_t activation) {
+  const auto n = static_cast<std::uint32_t>(us.size());
+  const std::uint32_t f = n + 1, b = f + n;  // Numbers of f0 and of the last b.
+  std::vector<SampleOp> ops{{"in", {}, {10}, 0, 0, "Input"}};
+  for (std::uint32_t k = 0; k < n; ++k)
+    ops.push_back({"w" + std::to_string(k), {}, {100}, 0, 0, "Parameter"});
+  const auto read_by = [&](std::uint32_t k) { return EdgeSpec{k == 0 ? 0 : f + k - 1, 0}; };
+  for (std::uint32_t k = 0; k < n; ++k)
+    ops.push_back({"f" + std::to_string(k), {read_by(k), {1 + k, 0}}, {activation}, us[k], us[k]});
+  for (std::uint32_t k = n; k-- > 0;)
+    ops.push_back({"b" + std::to_string(k),
+                   {{b + n - 2 - k, 0}, read_by(k), {1 + k, 0}},
+                   {activation, 100},
+                   back * us[k],
+                   back * us[k],
+                   "Work",
+                   false,
+                   Phase::kBackward});
+  for (std::uint32_t k = 0; k < n; ++k)
+    ops.push_back({"u" + std::to_string(k),
+                   {{1 + k, 0}, {b + n - 1 - k, 1}},
+                   {100},
+                   1,
+                   1,
+                   "Work",
+                   false,
+                   Phase::kUpdate});
+  return sample_graph(ops);
+}
+
 std::vector<OpId> random_order(Rng& rng, const OpGraph& graph) {
   std::vector<std::size_t> missing(graph.num_ops());
   std::vector<OpId> ready, order;

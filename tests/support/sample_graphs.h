@@ -35,6 +35,11 @@ OpGraph random_graph(std::uint64_t seed, std::uint32_t ops);
 OpGraph random_training_graph(Rng& rng, std::uint32_t ops);
 MemoryPlan random_plan(Rng& rng, const OpGraph& graph, std::size_t devices);
 
+/// A training step of layers in a chain: in → f0 → f1 → … and back, where b_k reads the gradient of b_{k+1},
+/// what f_k read and the weight w_k, and makes the gradient that u_k applies. `us` [layers]: the time of f_k;
+/// b_k takes `back` times as long, u_k 1 us. Each f_k and b_k makes `activation` bytes; a weight has 100.
+OpGraph layers_step(const std::vector<double>& us, double back, std::int64_t activation);
+
 /// A random topological order: any ready op comes next, with equal probability.
 std::vector<OpId> random_order(Rng& rng, const OpGraph& graph);
 

@@ -21,35 +21,8 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kActivation = 1000;
 
-/// A chain of layers: in → f0 → f1 → … and back, where b_k reads the gradient of b_{k+1} and the activation
-/// of f_{k-1}, and makes a gradient for the weight w_k, which u_k updates. A forward op takes 2 us, a
-/// backward one 3.
-OpGraph layers(std::uint32_t n) {
-  std::vector<testing::SampleOp> ops{{"in", {}, {10}, 0, 0, "Input"}};
-  for (std::uint32_t k = 0; k < n; ++k)
-    ops.push_back({"w" + std::to_string(k), {}, {100}, 0, 0, "Parameter"});
-  const std::uint32_t f = n + 1;
-  for (std::uint32_t k = 0; k < n; ++k)
-    ops.push_back({"f" + std::to_string(k), {{k == 0 ? 0 : f + k - 1, 0}, {1 + k, 0}}, {kActivation}, 2, 2});
-  const std::uint32_t b = f + n;
-  for (std::uint32_t k = n; k-- > 0;) {
-    testing::SampleOp op{
-        "b" + std::to_string(k), {{b - 1 + (n - 1 - k), 0}}, {kActivation, 100}, 3, 3, "Work", false,
-        Phase::kBackward};
-    if (k > 0) op.inputs.push_back({f + k - 1, 0});
-    ops.push_back(op);
-  }
-  for (std::uint32_t k = 0; k < n; ++k)
-    ops.push_back({"u" + std::to_string(k),
-                   {{1 + k, 0}, {b + n - 1 - k, 1}},
-                   {100},
-                   1,
-                   1,
-                   "Work",
-                   false,
-                   Phase::kUpdate});
-  return testing::sample_graph(ops);
-}
+/// Layers of which f_k takes 2 us and b_k 3.
+OpGraph layers(std::uint32_t n) { return testing::layers_step(std::vector<double>(n, 2), 1.5, kActivation); }
 
 /// Layer k of n on device k * devices / n.
 Placement stages(const OpGraph& graph, std::uint32_t n, std::uint32_t devices) {
