@@ -15,7 +15,6 @@ namespace emplace {
 /// Chunks that read a tensor or a copy of it: those that run for each micro-batch, and those that run once.
 struct ReadingChunks {
   std::uint32_t each = 0, once = 0;
-  std::uint32_t all() const { return each + once; }
 };
 
 /// The program of each chunk of a placement. Thread: a plain value.

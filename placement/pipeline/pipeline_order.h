@@ -23,10 +23,9 @@ struct PipelineOrder {
 
 /// The order in which chunks would start if those of the forward pass took one unit of time, all others two,
 /// and copies none. An idle device takes
-/// - `1f1b`: a backward chunk, else a forward one, unless as many of its micro-batches have not returned yet
-/// as
-///   there are levels from it to the end of the forward pass: for one stage per device, the published
-///   schedule;
+/// - `1f1b`: a backward chunk, else a forward one. A forward chunk waits while as many of its
+///   micro-batches have not returned as there are levels from it to the end of the forward pass: for one
+///   stage per device, the published schedule;
 /// - `gpipe`: a forward chunk; backward ones when it has run all of these.
 /// Of several, that of the first micro-batch, then of the highest level. A chunk takes its micro-batches one
 /// after the other. A chunk of the update comes last. Pure.
