@@ -227,6 +227,7 @@ void LoweredGraph::count_temporaries() {
   for (const OpId op : kernels_) {
     if (graph_->phase(op) != Phase::kUpdate) continue;
     if (in_place.state_written(op) != kNoOp || in_place.replaces_temporary(*graph_, op)) continue;
+    if (graph_->type_name(op) == kReduceType) continue;  // It writes over gradients.
     for (std::uint32_t b = first_owned(op); b < end_owned(op); ++b) {
       if (base_[b] != BufferId{b}) continue;
       held_bytes_[b] = bytes_[b];

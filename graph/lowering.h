@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -14,6 +15,10 @@ namespace emplace {
 /// A piece of data that can be transferred: a whole base tensor, or the part that a slice reads.
 enum class BufferId : std::uint32_t {};
 constexpr std::size_t index(BufferId id) { return static_cast<std::size_t>(id); }
+
+/// Type of the ops by which replicas add up their gradients. What they send is received in the memory of the
+/// gradients: a copy of it takes none.
+inline constexpr std::string_view kReduceType = "emplace::reduce";
 
 /// A graph as kernels and buffers, by the rules of docs/reference/measurement.md:
 /// - A view that covers its base is its base.
@@ -52,6 +57,8 @@ class LoweredGraph {
 
   /// Bytes that a transfer of the buffer moves.
   std::int64_t bytes(BufferId buffer) const { return bytes_[index(buffer)]; }
+  /// Whether a copy of the buffer takes no memory (kReduceType).
+  bool is_received_in_place(BufferId buffer) const { return graph_->type_name(owner(buffer)) == kReduceType; }
   /// The op on whose device the buffer is: the producing kernel or the state op.
   OpId owner(BufferId buffer) const { return owner_[index(buffer)]; }
   /// The tensor that represents the buffer in a trace.

@@ -193,6 +193,17 @@ std::size_t Constraints::repair(Placement& placement) const {
   return moved;
 }
 
+Result<Constraints> Constraints::part(std::span<const DeviceId> devices) const {
+  Constraints own;
+  own.class_of_ = class_of_;
+  for (const DeviceMask& mask : allowed_) {
+    DeviceMask& of_part = own.allowed_.emplace_back();
+    for (std::size_t k = 0; k < devices.size(); ++k) of_part.set(k, mask.test(index(devices[k])));
+    if (of_part.none()) return invalid("an op", "may run on no device of a replica", "change its rules");
+  }
+  return own;
+}
+
 Result<Unit> Constraints::check(const OpGraph& graph, const DeviceSet& devices,
                                 std::span<const DeviceId> placement) const {
   if (placement.size() != class_of_.size()) {

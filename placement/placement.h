@@ -38,6 +38,9 @@ class Constraints {
   /// Makes a placement valid in place: members of a class follow their lowest op; a forbidden device becomes
   /// the lowest-numbered allowed one. Returns the number of ops moved. @pre one entry per op.
   std::size_t repair(Placement& placement) const;
+  /// The same on the part of a machine that has these devices, in their order. Errors (kInvalid): an op may
+  /// run on none of them.
+  Result<Constraints> part(std::span<const DeviceId> devices) const;
   /// Errors (kInvalid), with the op: wrong length, a device out of range, a forbidden device, a class on
   /// several devices.
   Result<Unit> check(const OpGraph& graph, const DeviceSet& devices,

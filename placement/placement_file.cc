@@ -144,6 +144,20 @@ json plan_json(const OpGraph& graph, const DeviceSet& devices, const MemoryPlan&
   return {{"version", 2}, {"recompute", std::move(recompute)}, {"move", std::move(moves)}};
 }
 
+json strategy_json(const Strategy& strategy, const DeviceSet& devices) {
+  json document{{"micro_batches", strategy.micro_batches},
+                {"replicas", strategy.num_replicas()},
+                {"shards", 1},
+                {"schedule", word_of(strategy.schedule)}};
+  for (const std::vector<DeviceId>& group : strategy.replicas) {
+    json names = json::array();
+    for (const DeviceId device : group) names.push_back(devices[device].name);
+    document["groups"].push_back(std::move(names));
+  }
+  if (!strategy.shares.empty()) document["shares"] = strategy.shares;
+  return document;
+}
+
 }  // namespace
 
 Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& graph, const DeviceSet& devices,
@@ -169,11 +183,7 @@ Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& gr
                 {"created", info.created},
                 {"ops", std::move(ops)}};
   if (!info.plan.empty()) document.update(plan_json(graph, devices, info.plan));
-  if (info.strategy.pipelined())
-    document["strategy"] = {{"micro_batches", info.strategy.micro_batches},
-                            {"replicas", 1},
-                            {"shards", 1},
-                            {"schedule", word_of(info.strategy.schedule)}};
+  if (info.strategy.pipelined()) document["strategy"] = strategy_json(info.strategy, devices);
   if (!info.order.empty()) {
     json order = json::array();
     const auto list = [&](const OpGraph& ordered) {
@@ -197,7 +207,7 @@ Result<Placement> load_placement(const std::filesystem::path& path, const OpGrap
                  [&](const std::string& name) { return devices.find(name); });
 }
 
-Result<Strategy> load_strategy(const std::filesystem::path& path) {
+Result<Strategy> load_strategy(const std::filesystem::path& path, const DeviceSet& devices) {
   EMPLACE_TRY_ASSIGN(const auto document, read(path));
   const auto found = document.find("strategy");
   if (found == document.end()) return Strategy{};
@@ -213,13 +223,37 @@ Result<Strategy> load_strategy(const std::filesystem::path& path) {
   };
   if (!found->is_object()) return invalid(where, "its strategy is no object");
   EMPLACE_TRY_ASSIGN(strategy.micro_batches, count("micro_batches", kMostMicroBatches));
-  for (const char* key : {"replicas", "shards"}) EMPLACE_TRY(count(key, 1));
+  EMPLACE_TRY(count("shards", 1));
+  EMPLACE_TRY_ASSIGN(const std::uint32_t replicas, count("replicas", kMostMicroBatches));
   if (const auto schedule = found->find("schedule"); schedule != found->end()) {
     const auto word = schedule->is_string() ? parse_word<PipelineSchedule>(schedule->get<std::string>())
                                             : Result<PipelineSchedule>{invalid("schedule", "is no word")};
     if (!word) return invalid(where, "its strategy: " + word.error().context);
     strategy.schedule = *word;
   }
+  if (replicas == 1) return strategy;
+  const auto groups = found->find("groups"), shares = found->find("shares");
+  if (groups == found->end() || !groups->is_array() || groups->size() != replicas)
+    return invalid(where, "its strategy has replicas without the devices of each");
+  for (const json& group : *groups) {
+    strategy.replicas.emplace_back();
+    for (const json& name : group) {
+      if (!name.is_string()) return invalid(where, "its strategy has a device that is no name");
+      const auto device = devices.find(name.get<std::string>());
+      if (!device) return invalid(where, device.error().context);
+      strategy.replicas.back().push_back(*device);
+    }
+  }
+  if (shares != found->end()) {
+    if (!shares->is_array()) return invalid(where, "its strategy has shares that are no list");
+    for (const json& share : *shares)
+      strategy.shares.push_back(share.is_number_unsigned()
+                                    ? static_cast<std::uint32_t>(std::min(share.get<std::uint64_t>(),
+                                                                          std::uint64_t{kMostMicroBatches}))
+                                    : 0);
+  }
+  if (auto checked = check_strategy(strategy, devices); !checked)
+    return invalid(where, checked.error().context);
   return strategy;
 }
 

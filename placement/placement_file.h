@@ -68,8 +68,8 @@ Result<MemoryPlan> load_plan(const std::filesystem::path& path, const OpGraph& g
                              const std::string& graph_sha256, const DeviceSet& devices);
 
 /// The strategy that a placement file states; one copy of one batch if it states none. Errors: kIo; kInvalid
-/// if it is not a placement file, or its strategy is unknown here.
-Result<Strategy> load_strategy(const std::filesystem::path& path);
+/// if it is not a placement file, or its strategy is unknown here or needs other devices.
+Result<Strategy> load_strategy(const std::filesystem::path& path, const DeviceSet& devices);
 
 /// The order of the ops that a placement file lists; empty if it lists none. `graph`: that of the file's
 /// plan, if it has one; the hash is always that of the original graph. Errors: kIo; kInvalid if it is not a

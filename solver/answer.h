@@ -2,6 +2,7 @@
 /// What a search for a placement found.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "graph/order.h"
 #include "placement/measurement.h"
 #include "placement/placement.h"
+#include "placement/strategy.h"
 
 namespace emplace {
 
@@ -33,8 +35,9 @@ struct Answer {
   /// What is recomputed and moved; empty unless that was allowed. The measurement is that of the plan's
   /// graph, and `order` an order of it.
   MemoryPlan plan;
-  OpOrder order;             ///< Order in which devices take ready ops; empty: the issue order.
-  Measurement issue;         ///< The same placement in issue order, after a search for orders.
+  std::optional<Strategy> strategy;  ///< What a search over strategies chose.
+  OpOrder order;                     ///< Order in which devices take ready ops; empty: the issue order.
+  Measurement issue;                 ///< The same placement in issue order, after a search for orders.
   double issue_seconds = 0;  ///< Best step time in issue order, after a search for orders; 0: none fits [s].
 
   /// The objective of each placement of a policy's greedy pass, its start first; infinite if it does not fit

@@ -30,7 +30,7 @@ Result<Unit> check(const Request& request, const LearnedMethods& learned) {
   if (learned.learns(request.method) && request.policy.empty() && request.budget.seconds == 0)
     return invalid("--budget", "is 0", request.method + " needs a budget above 0, or --policy");
   if (request.judge.strategy.pipelined() && learned.learns(request.method))
-    return invalid("--micro-batches " + std::to_string(request.judge.strategy.micro_batches),
+    return invalid("--micro-batches " + text_of_micro_batches(request.judge.strategy),
                    "is not for methods that learn",
                    "they are trained on single steps; use auto or a heuristic");
   return Unit{};

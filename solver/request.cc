@@ -62,12 +62,14 @@ Result<Unit> check_several(const Request& request) {
 Result<Unit> check_micro_batches(const Request& request) {
   EMPLACE_TRY(check_strategy(request.judge));
   if (!request.judge.strategy.pipelined()) return Unit{};
-  const std::string option = "--micro-batches " + std::to_string(request.judge.strategy.micro_batches);
+  const std::string option = "--micro-batches " + text_of_micro_batches(request.judge.strategy);
   if (request.allowed().order || request.allowed().offload)
     return invalid(option, "has no search for orders or moved tensors",
                    "use --allow recompute, or remove --allow");
   if (request.allowed().memory() && request.method != "auto")
     return invalid(option, "has memory plans in auto alone", "remove --allow, or --method");
+  if (request.searches_replicas() && request.method != "auto")
+    return invalid(request.strategies ? "--strategy" : "--replicas", "is for auto", "remove --method");
   if (request.robust || request.best_of > 1 || request.noise)
     return invalid(option, "has no noise and no search for several placements",
                    "remove --robust, --best-of and --jitter");

@@ -57,6 +57,7 @@ struct Request {
   std::string allow;          ///< Words of Allowed; empty: only the order, if it is searched.
   std::uint32_t best_of = 1;  ///< Placements that differ, the answer included.
   bool robust = false;
+  bool strategies = false;    ///< Whether the number of replicas is searched for as well.
   std::uint32_t threads = 0;  ///< 0: one per core.
 
   // Limits on placements that are robust, or that differ.
@@ -72,6 +73,8 @@ struct Request {
   Allowed allowed() const;
   bool has_budget() const { return budget.seconds >= 0; }
   double budget_or(double otherwise) const { return has_budget() ? budget.seconds : otherwise; }
+  /// Whether the devices of replicas are searched for: of a given number, or of any.
+  bool searches_replicas() const { return strategies || !judge.strategy.replicas.empty(); }
   /// Whether a policy alone answers: the searches of auto run beside it only if a budget is given.
   bool by_policy() const { return !policy.empty() && (method != "auto" || !has_budget()); }
 };

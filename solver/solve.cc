@@ -18,6 +18,7 @@
 #include "solver/memory/planned_methods.h"
 #include "solver/methods.h"
 #include "solver/pipeline/pipeline_search.h"
+#include "solver/pipeline/strategy_search.h"
 #include "solver/portfolio/ordered_portfolio.h"
 #include "solver/portfolio/portfolio.h"
 #include "solver/search/distinct.h"
@@ -172,7 +173,8 @@ Result<Answer> solve(const Request& request, Executor& model, const Context& con
   }
   start_budget();
   if (request.judge.strategy.pipelined())
-    return search_pipelines(methods, problem, request.judge, model, allowed);
+    return request.searches_replicas() ? search_strategies(methods, problem, request.judge, allowed)
+                                       : search_pipelines(methods, problem, request.judge, model, allowed);
   if (allowed.memory()) return search_plans(methods, problem, request.judge, model, allowed);
   if (allowed.order) return run_ordered_portfolio(methods, problem, request.judge, model);
   if (request.robust || request.best_of > 1) return several(request, problem, model, methods);
@@ -183,6 +185,7 @@ Result<Answer> solve(const Request& request, const Context& context) {
   if (request.graph == nullptr || request.machine == nullptr)
     return invalid("a request", "needs a graph and a machine");
   EMPLACE_TRY(check_strategy(request.judge));
+  EMPLACE_TRY(check_strategy(request.judge.strategy, *request.machine));
   if (request.judge.strategy.pipelined()) EMPLACE_TRY(check_micro_batches(*request.graph));
   const auto model = make_model(*request.graph, *request.machine, request.judge);
   return solve(request, *model, context);

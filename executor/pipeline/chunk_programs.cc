@@ -147,11 +147,11 @@ class Programmer {
       const std::vector<LastRead>& reads = remote_reads_[r];
       // A tensor that is there once is read again by each micro-batch.
       if (reads.size() == 1 && (is_each(remote.buffer) || remote.readers.each == 0)) {
-        freed_[reads.front().kernel] += buffer.bytes;
+        freed_[reads.front().kernel] += buffer.copy_bytes();
         continue;
       }
       remote.counter = static_cast<std::uint32_t>(programs_.counters.size());
-      count(reads, {buffer.bytes, remote.target, remote.buffer, true, remote.readers});
+      count(reads, {buffer.copy_bytes(), remote.target, remote.buffer, true, remote.readers});
     }
   }
   void count(const std::vector<LastRead>& reads, const ChunkPrograms::Counter& counter) {

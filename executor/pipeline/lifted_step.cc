@@ -5,8 +5,8 @@
 
 namespace emplace {
 
-LiftedStep::LiftedStep(const MicroBatchGraph& graph, const StepTables& tables, std::uint32_t micro_batches)
-    : graph_{graph}, tables_{tables}, micro_batches_{micro_batches}, links_{tables.routes} {}
+LiftedStep::LiftedStep(const MicroBatchGraph& graph, const StepTables& tables)
+    : graph_{graph}, tables_{tables}, most_runs_{std::ranges::max(graph.runs)}, links_{tables.routes} {}
 
 bool LiftedStep::supports(const DeviceSet& devices) {
   return devices.copies() != CopyEngine::kTarget && devices.corun() <= 1;
@@ -40,42 +40,44 @@ void LiftedStep::start_step() {
   }
   for (const OpId id : tables_.residents) {
     const auto op = static_cast<std::uint32_t>(index(id));
-    const std::int64_t copies = graph_.each[op] && !tables_.takes_time(op) ? micro_batches_ : 1;
+    const std::int64_t copies = tables_.takes_time(op) ? 1 : graph_.runs[op];
     change(device_of(op), copies * tables_.lowered.resident_bytes(id));
   }
-  position_.assign(std::size_t{chunks_->size()} * micro_batches_, kNoIndex);
+  runs_on_.assign(devices, 1);
+  for (const Chunk& chunk : chunks_->chunks)
+    runs_on_[index(chunk.device)] = std::max(runs_on_[index(chunk.device)], chunk.runs);
+  position_.assign(std::size_t{chunks_->size()} * most_runs_, kNoIndex);
   for (std::uint32_t i = 0; i < order_->actions.size(); ++i)
     position_[at(order_->actions[i].chunk, order_->actions[i].micro_batch)] = i;
   waits_.clear();
   for (const std::vector<std::uint32_t>& waits : programs_.waits)
-    waits_.insert(waits_.end(), micro_batches_, static_cast<std::uint32_t>(waits.size()));
+    waits_.insert(waits_.end(), most_runs_, static_cast<std::uint32_t>(waits.size()));
 }
 
 void LiftedStep::count_references() {
-  left_.assign(programs_.counters.size() * micro_batches_, 0);
+  left_.assign(programs_.counters.size() * most_runs_, 0);
   counter_of_.assign(tables_.num_buffers(), kNoIndex);
   for (std::uint32_t k = 0; k < programs_.counters.size(); ++k) {
     const ChunkPrograms::Counter& counter = programs_.counters[k];
     if (!counter.copy) counter_of_[counter.buffer] = k;
     const std::uint32_t made = counter.copy ? 0 : 1;
     if (is_each(counter.buffer)) {
-      std::fill_n(left_.begin() + at(k, 0), micro_batches_, made + counter.readers.each);
-      left_[at(k, micro_batches_ - 1)] += counter.readers.once;
+      std::fill_n(left_.begin() + at(k, 0), runs(counter.buffer), made + counter.readers.each);
+      left_[at(k, runs(counter.buffer) - 1)] += counter.readers.once;
     } else {
-      left_[at(k, 0)] = made + counter.readers.each * micro_batches_ + counter.readers.once;
+      left_[at(k, 0)] = made + counter.readers.each * runs_on_[counter.device] + counter.readers.once;
     }
   }
   for (const ChunkPrograms::Remote& remote : programs_.remotes) {
     const std::uint32_t counter = counter_of_[tables_.buffers[remote.buffer].base];
     if (counter == kNoIndex) continue;
-    for (std::uint32_t m = 0; m < (is_each(remote.buffer) ? micro_batches_ : 1); ++m)
-      left_[at(counter, m)] += is_sent(remote, m);
+    for (std::uint32_t m = 0; m < runs(remote.buffer); ++m) left_[at(counter, m)] += is_sent(remote, m);
   }
 }
 
 /// Queues the copies of state in the order of the actions that read them.
 void LiftedStep::queue_state() {
-  std::vector<bool> queued(programs_.remotes.size() * micro_batches_, false);
+  std::vector<bool> queued(programs_.remotes.size() * most_runs_, false);
   for (const Action& action : order_->actions)
     for (const std::uint32_t r : programs_.waits[action.chunk]) {
       const std::uint32_t buffer = programs_.remotes[r].buffer;
@@ -226,13 +228,13 @@ void LiftedStep::take_copy(std::uint32_t engine) {
 void LiftedStep::start_copy(std::uint32_t engine) {
   const Copy copy = engines_[engine].copy;
   const ChunkPrograms::Remote& remote = programs_.remotes[copy.remote];
-  const std::int64_t bytes = tables_.buffers[remote.buffer].bytes;
+  const StepTables::Buffer& buffer = tables_.buffers[remote.buffer];
   const auto devices = static_cast<std::uint32_t>(lanes_.size());
   const std::int64_t ns = tables_.transfers.ns(static_cast<DeviceId>(source_of(copy)),
-                                               static_cast<DeviceId>(remote.target), bytes);
+                                               static_cast<DeviceId>(remote.target), buffer.bytes);
   end_at(now_ns_ + ns, engine < devices ? 2 * engine + 1 : engine + devices);
-  change(remote.target, bytes);
-  bytes_moved_ += bytes;
+  change(remote.target, buffer.copy_bytes());
+  bytes_moved_ += buffer.bytes;
 }
 
 void LiftedStep::end_copy(std::uint32_t engine) {
@@ -242,7 +244,7 @@ void LiftedStep::end_copy(std::uint32_t engine) {
   lanes_[engines_[engine].device].awake = true;
   lanes_[remote.target].awake = true;
   links_.release(route_of(copy));
-  const bool last = !is_each(remote.buffer) || copy.instance == micro_batches_ - 1;
+  const bool last = copy.instance == runs(remote.buffer) - 1;
   for (std::uint32_t i = remote.first_reader; i < remote.end_reader; ++i) {
     const std::uint32_t chunk = programs_.readers[i];
     if ((*chunks_)[chunk].runs_once()) {
@@ -250,7 +252,7 @@ void LiftedStep::end_copy(std::uint32_t engine) {
     } else if (is_each(remote.buffer)) {
       --waits_[at(chunk, copy.instance)];
     } else {
-      for (std::uint32_t m = 0; m < micro_batches_; ++m) --waits_[at(chunk, m)];
+      for (std::uint32_t m = 0; m < (*chunks_)[chunk].runs; ++m) --waits_[at(chunk, m)];
     }
   }
   const StepTables::Buffer& buffer = tables_.buffers[remote.buffer];

@@ -17,7 +17,7 @@ namespace emplace {
 /// byte, where every kernel takes time. Thread: one at a time. What it is made with must outlive it.
 class LiftedStep {
  public:
-  LiftedStep(const MicroBatchGraph& graph, const StepTables& tables, std::uint32_t micro_batches);
+  LiftedStep(const MicroBatchGraph& graph, const StepTables& tables);
 
   /// Whether the kernels of an action run without interruption there: not where copies occupy the receiving
   /// device, nor where kernels of several devices slow each other down.
@@ -56,8 +56,10 @@ class LiftedStep {
   void write_result(Measurement& out) const;
 
   /// A part of state that waits for a micro-batch is that of the micro-batch.
-  bool is_each(std::uint32_t buffer) const {
-    return graph_.each[index(tables_.graph.producer(tables_.lowered.tensor(BufferId{buffer})))];
+  bool is_each(std::uint32_t buffer) const { return graph_.each[producer(buffer)]; }
+  std::uint32_t runs(std::uint32_t buffer) const { return graph_.runs[producer(buffer)]; }
+  std::size_t producer(std::uint32_t buffer) const {
+    return index(tables_.graph.producer(tables_.lowered.tensor(BufferId{buffer})));
   }
   std::uint32_t device_of(std::uint32_t op) const {
     return static_cast<std::uint32_t>(index(placement_[op]));
@@ -71,16 +73,14 @@ class LiftedStep {
   /// Number of the instance of a tensor that the action reads or makes.
   std::uint32_t instance(std::uint32_t buffer, const Action& action) const {
     if (!is_each(buffer)) return 0;
-    return (*chunks_)[action.chunk].runs_once() ? micro_batches_ - 1 : action.micro_batch;
+    return (*chunks_)[action.chunk].runs_once() ? runs(buffer) - 1 : action.micro_batch;
   }
-  std::uint32_t at(std::uint32_t row, std::uint32_t instance) const {
-    return row * micro_batches_ + instance;
-  }
+  std::uint32_t at(std::uint32_t row, std::uint32_t instance) const { return row * most_runs_ + instance; }
   const Action& action_of(std::uint32_t device) const {
     return order_->actions[order_->of_device[device][lanes_[device].action]];
   }
   bool is_sent(const ChunkPrograms::Remote& remote, std::uint32_t instance) const {
-    return remote.readers.each > 0 || !is_each(remote.buffer) || instance == micro_batches_ - 1;
+    return remote.readers.each > 0 || !is_each(remote.buffer) || instance == runs(remote.buffer) - 1;
   }
 
   void start_segment(std::uint32_t device);
@@ -98,7 +98,7 @@ class LiftedStep {
 
   const MicroBatchGraph& graph_;
   const StepTables& tables_;
-  const std::uint32_t micro_batches_;
+  const std::uint32_t most_runs_;  // The most that an op has.
 
   // Of a step.
   std::span<const DeviceId> placement_;
@@ -109,6 +109,7 @@ class LiftedStep {
   std::vector<Lane> lanes_;  // [devices]
   std::vector<Engine> engines_;
   simulated::LinkQueues links_;
+  std::vector<std::uint32_t> runs_on_;     // [devices] Micro-batches.
   std::vector<std::uint32_t> waits_;       // [chunks, micro-batches] Copies that have not arrived.
   std::vector<std::uint32_t> position_;    // [chunks, micro-batches] Of the action in the order.
   std::vector<std::uint32_t> left_;        // [counters, micro-batches] References.

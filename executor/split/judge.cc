@@ -18,11 +18,8 @@ Result<Judge> parse_judge(const std::string& objective, const std::string& dispa
 }
 
 Result<Unit> check_strategy(const Judge& judge) {
-  const std::uint32_t micro_batches = judge.strategy.micro_batches;
-  const std::string option = "--micro-batches " + std::to_string(micro_batches);
-  if (micro_batches == 0 || micro_batches > kMostMicroBatches)
-    return invalid(option, "is out of range", "use 1 to " + std::to_string(kMostMicroBatches));
   if (!judge.strategy.pipelined()) return Unit{};
+  const std::string option = "--micro-batches " + text_of_micro_batches(judge.strategy);
   if (judge.objective != Objective::kStepTime)
     return invalid(option, "needs --objective step-time",
                    "the other objectives are about many steps, or none");

@@ -22,12 +22,12 @@ struct Judge {
 /// Errors: kInvalid for an unknown objective or dispatch.
 Result<Judge> parse_judge(const std::string& objective, const std::string& dispatch);
 
-/// Errors (kInvalid): micro-batches with another objective, dispatch or model of a step, or more than
-/// kMostMicroBatches of them.
+/// Errors (kInvalid): a strategy with another objective, dispatch or model of a step.
 Result<Unit> check_strategy(const Judge& judge);
 
 /// Creates the simulator of steps or pipelines, or the load or latency model of splits. `graph` and `devices`
-/// must outlive it. @pre check_strategy(judge), and check_micro_batches(graph) if there are several.
+/// must outlive it. @pre check_strategy(judge), check_strategy(judge.strategy, devices), and
+/// check_micro_batches(graph) if there are several.
 std::unique_ptr<Executor> make_model(const OpGraph& graph, const DeviceSet& devices, const Judge& judge);
 
 /// Whether a placement is valid only if one simulated step fits, so that proofs about steps (must_fit())

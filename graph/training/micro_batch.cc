@@ -6,7 +6,7 @@
 
 #include "base/text/words.h"
 #include "graph/copied_op.h"
-#include "graph/op_role.h"
+#include "graph/training/passes.h"
 
 namespace emplace {
 namespace {
@@ -52,11 +52,11 @@ Result<Unit> check_step(const OpGraph& graph) {
 /// Builds the graph of a micro-batch, op by op in the order of the original graph.
 class Accumulator {
  public:
-  explicit Accumulator(const OpGraph& graph) : graph_{graph}, sum_of_(graph.num_tensors(), kNoOp) {}
+  Accumulator(const OpGraph& graph, std::span<const std::uint32_t> micro_batches)
+      : graph_{graph}, micro_batches_{micro_batches}, passes_{graph}, sum_of_(graph.num_tensors(), kNoOp) {}
 
   Result<MicroBatchGraph> run() {
     EMPLACE_TRY(check_step(graph_));
-    find_gradients();
     now_.assign(graph_.num_ops(), kNoOp);
     for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
       const OpId op{i};
@@ -66,62 +66,24 @@ class Accumulator {
       for (std::size_t k = 0; k < inputs.size(); ++k) spec.inputs[k] = edge(op, inputs[k]);
       if (spec.colocate != kNoOp)
         colocated_.emplace_back(builder_.size(), std::exchange(spec.colocate, kNoOp));
-      now_[i] = add(std::move(spec), op, each_[i]);
+      now_[i] = add(std::move(spec), op, passes_.each[i]);
       for (std::size_t k = 0; k < graph_.num_outputs(op); ++k)
-        if (is_gradient_[index(graph_.output(op, k))]) accumulate(op, k);
+        if (passes_.is_gradient[index(graph_.output(op, k))]) accumulate(op, k);
     }
     for (const auto& [op, with] : colocated_)
       builder_[OpId{static_cast<std::uint32_t>(op)}].colocate = now_[index(with)];
     builder_.set_name(graph_.name()).set_source(graph_.source()).set_meta_json(graph_.meta_json());
     EMPLACE_TRY_ASSIGN(OpGraph graph, std::move(builder_).build());
-    return MicroBatchGraph{std::move(graph), std::move(source_), std::move(each_of_)};
+    std::vector<std::uint32_t> runs(graph.num_ops(), 1);
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      if (each_of_[i]) runs[i] = micro_batches_[index(source_[i])];
+    return MicroBatchGraph{std::move(graph), std::move(source_), std::move(each_of_), std::move(runs)};
   }
 
  private:
-  bool is_kernel(OpId op) const {
-    return !graph_.is_state(op) && (!graph_.is_view(op) || graph_.inputs(op).empty());
-  }
-
-  /// Whether a state op is an input of the model. A parameter of an HLO module may as well be a weight.
-  bool is_input(OpId op) const {
-    if (!graph_.is_state(op) || !graph_.inputs(op).empty()) return false;
-    const OpRole role = role_of_type(graph_.type_name(op));
-    return role.kind != nullptr && role.kind->state == StateKind::kInput &&
-           role.vocabulary != Vocabulary::kHlo;
-  }
-
-  /// The op that makes the data of a tensor, through views.
-  OpId maker(TensorId tensor) const {
-    OpId op = graph_.producer(tensor);
-    while (!is_kernel(op) && !graph_.inputs(op).empty()) op = graph_.producer(graph_.inputs(op)[0]);
-    return op;
-  }
-
-  /// Finds what each micro-batch has of its own, and which of it the update reads.
-  void find_gradients() {
-    each_.assign(graph_.num_ops(), false);
-    is_gradient_.assign(graph_.num_tensors(), false);
-    for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
-      const OpId op{i};
-      const bool update = graph_.phase(op) == Phase::kUpdate;
-      if (is_kernel(op)) each_[i] = !update;
-      for (const TensorId input : graph_.inputs(op)) {
-        const OpId producer = graph_.producer(input);
-        if (update) {
-          is_gradient_[index(input)] =
-              is_gradient_[index(input)] || (each_[index(producer)] && is_kernel(maker(input)));
-        } else if (each_[i] || !is_kernel(op)) {
-          // An input of the model that a pass reads is that of its micro-batch, and so are its views.
-          if (is_input(producer)) each_[index(producer)] = true;
-          each_[i] = each_[i] || each_[index(producer)];
-        }
-      }
-    }
-  }
-
   EdgeSpec edge(OpId reader, TensorId tensor) const {
     const OpId op = graph_.producer(tensor);
-    if (graph_.phase(reader) == Phase::kUpdate && is_gradient_[index(tensor)])
+    if (graph_.phase(reader) == Phase::kUpdate && passes_.is_gradient[index(tensor)])
       return {static_cast<std::uint32_t>(index(sum_of_[index(tensor)])), 0};
     return {static_cast<std::uint32_t>(index(now_[index(op)])),
             static_cast<std::uint32_t>(index(tensor) - index(graph_.first_output(op)))};
@@ -136,7 +98,7 @@ class Accumulator {
   /// Adds the sum of a gradient, and the op that adds output `k` of `op` to it.
   void accumulate(OpId op, std::size_t k) {
     const TensorId tensor = graph_.output(op, k);
-    const OpId source = maker(tensor);
+    const OpId source = maker_of(graph_, tensor);
     const std::string name = std::string{graph_.name(op)} + (k > 0 ? "#" + std::to_string(k) : "");
     const auto shape = graph_.shape(tensor);
     const TensorSpec like{graph_.dtype(tensor), {shape.begin(), shape.end()}};
@@ -163,13 +125,13 @@ class Accumulator {
   }
 
   const OpGraph& graph_;
+  const std::span<const std::uint32_t> micro_batches_;
+  const TrainingPasses passes_;
   OpGraphBuilder builder_;
-  std::vector<OpId> source_;       // [ops of the new graph]
-  std::vector<bool> each_of_;      // [ops of the new graph]
-  std::vector<bool> each_;         // [ops]
-  std::vector<bool> is_gradient_;  // [tensors]
-  std::vector<OpId> sum_of_;       // [tensors] The op that adds it up; kNoOp: none.
-  std::vector<OpId> now_;          // [ops] Their numbers in the new graph.
+  std::vector<OpId> source_;   // [ops of the new graph]
+  std::vector<bool> each_of_;  // [ops of the new graph]
+  std::vector<OpId> sum_of_;   // [tensors] The op that adds it up; kNoOp: none.
+  std::vector<OpId> now_;      // [ops] Their numbers in the new graph.
   std::vector<std::pair<std::size_t, OpId>> colocated_;
 };
 
@@ -183,10 +145,17 @@ std::int64_t batch_of(const OpGraph& graph) {
 }
 
 Result<Unit> check_micro_batches(const OpGraph& graph) {
-  EMPLACE_TRY(micro_batch_graph(graph));
+  EMPLACE_TRY(micro_batch_graph(graph, 1));
   return Unit{};
 }
 
-Result<MicroBatchGraph> micro_batch_graph(const OpGraph& graph) { return Accumulator{graph}.run(); }
+Result<MicroBatchGraph> micro_batch_graph(const OpGraph& graph, std::uint32_t micro_batches) {
+  return micro_batch_graph(graph, std::vector<std::uint32_t>(graph.num_ops(), micro_batches));
+}
+
+Result<MicroBatchGraph> micro_batch_graph(const OpGraph& graph,
+                                          std::span<const std::uint32_t> micro_batches) {
+  return Accumulator{graph, micro_batches}.run();
+}
 
 }  // namespace emplace

@@ -3,6 +3,7 @@
 /// update (docs/reference/pipelines.md).
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct MicroBatchGraph {
   /// [ops of `graph`] Whether it runs, or exists, once for each micro-batch: forward and backward pass, sums
   /// of gradients, and inputs. State and the update are there once.
   std::vector<bool> each;
+  std::vector<std::uint32_t> runs;  ///< [ops of `graph`] How often: the micro-batches, or once.
 };
 
 /// Samples of the batch that the graph was made for (`meta.batch`); 0: it does not state them.
@@ -38,6 +40,9 @@ Result<Unit> check_micro_batches(const OpGraph& graph);
 /// step, and adding the first one takes the time of the others, as with `zero_grad(set_to_none=False)`.
 /// Errors (kInvalid): a graph without backward pass or update, or that does not list producers first; an op
 /// that is called like one that is added.
-Result<MicroBatchGraph> micro_batch_graph(const OpGraph& graph);
+Result<MicroBatchGraph> micro_batch_graph(const OpGraph& graph, std::uint32_t micro_batches = 1);
+/// The same where passes are run by replicas (graph/training/replica_graph.h), which may have different
+/// numbers of micro-batches.   `micro_batches`: [ops]
+Result<MicroBatchGraph> micro_batch_graph(const OpGraph& graph, std::span<const std::uint32_t> micro_batches);
 
 }  // namespace emplace

@@ -1,6 +1,7 @@
 #include "launcher/inputs/inputs.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -55,12 +56,29 @@ Result<CostVersion> InputOptions::cost_version() const {
   return version;
 }
 
+namespace {
+
+Result<std::uint32_t> parse_micro_batches(const std::string& text) {
+  if (text == "auto") return kAutoMicroBatches;
+  std::uint32_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc{} || end != text.data() + text.size() || count == 0 || count > kMostMicroBatches)
+    return invalid("--micro-batches '" + printable(text, 40) + "'", "is no number of micro-batches",
+                   "use 1 to " + std::to_string(kMostMicroBatches) + ", or auto");
+  return count;
+}
+
+}  // namespace
+
 Result<Judge> InputOptions::judge() const {
   EMPLACE_TRY_ASSIGN(auto judge, parse_judge(objective, dispatch));
   const auto order = parse_word<PipelineSchedule>(schedule);
   if (!order) return invalid("--schedule", order.error().context);
-  const std::uint64_t most = std::uint64_t{kMostMicroBatches} + 1;
-  judge.strategy = {static_cast<std::uint32_t>(std::min(micro_batches, most)), *order};
+  EMPLACE_TRY_ASSIGN(judge.strategy.micro_batches, parse_micro_batches(micro_batches));
+  judge.strategy.schedule = *order;
+  if (replicas != 1 && !judge.strategy.pipelined())
+    return invalid("--replicas " + std::to_string(replicas), "need micro-batches to share",
+                   "use --micro-batches with a multiple of their number");
   return judge;
 }
 
@@ -111,7 +129,7 @@ Result<Unit> must_fit(const Inputs& inputs, bool recomputes) {
 }
 
 Result<Inputs> open_inputs(const InputOptions& options) {
-  EMPLACE_TRY_ASSIGN(const auto judge, options.judge());
+  EMPLACE_TRY_ASSIGN(auto judge, options.judge());
   EMPLACE_TRY(check_strategy(judge));
   EMPLACE_TRY_ASSIGN(const auto costs, options.cost_version());
   Reserve reserve;
@@ -120,17 +138,25 @@ Result<Inputs> open_inputs(const InputOptions& options) {
     if (!parsed) return invalid("--reserve", parsed.error().context);
     reserve = *parsed;
   }
+  const auto complete = [&](const DeviceSet& known) -> Result<Unit> {
+    if (judge.strategy.micro_batches == kAutoMicroBatches)
+      judge.strategy.micro_batches = micro_batches_for(known);
+    if (options.replicas != 1) {
+      const auto replicas = std::min(options.replicas, std::uint64_t{kMostMicroBatches});
+      EMPLACE_TRY_ASSIGN(judge.strategy.replicas,
+                         consecutive_groups(known, static_cast<std::uint32_t>(replicas)));
+    }
+    return check_strategy(judge.strategy, known);
+  };
   std::optional<DeviceSet> devices;
   std::string machine = options.devices;
   MachineForm form = machine_form(resolved_devices(options.devices));
   if (!options.devices.empty()) {  // Read the small file first, so that its errors appear at once.
     EMPLACE_TRY_ASSIGN(auto opened, open_devices(options.devices, reserve, costs));
     devices = std::move(opened);
+    EMPLACE_TRY(complete(*devices));
   }
   EMPLACE_TRY_ASSIGN(auto graph, open_graph(options.graph, options.reading));
-  if (judge.strategy.pipelined())
-    if (auto checked = check_micro_batches(graph); !checked)
-      return invalid(printable(options.graph), checked.error().context);
   bool workload = false;
   if (!devices) {
     auto brought = machine_of(graph, judge.objective, reserve, costs);
@@ -144,7 +170,11 @@ Result<Inputs> open_inputs(const InputOptions& options) {
       EMPLACE_TRY_ASSIGN(auto opened, open_resolved_devices("here", reserve, costs));
       devices = std::move(opened);
     }
+    EMPLACE_TRY(complete(*devices));
   }
+  if (judge.strategy.pipelined())
+    if (auto checked = check_micro_batches(graph); !checked)
+      return invalid(printable(options.graph), checked.error().context);
   std::vector<std::string> notes;
   if (form == MachineForm::kFile) machine = file_name(machine);
   if (form == MachineForm::kHere) {

@@ -22,7 +22,8 @@ namespace emplace::launcher {
 struct InputOptions {
   std::string graph, devices, reserve, rules, objective = "step-time", dispatch = "program";
   std::string costs{word_of(kCurrentCosts)};
-  std::uint64_t micro_batches = 1;
+  std::string micro_batches = "1";  ///< A number, or auto.
+  std::uint64_t replicas = 1;
   std::string schedule{word_of(PipelineSchedule::k1F1B)};
   GraphReading reading = {};
 

@@ -57,7 +57,7 @@ class Bound final : public Command {
       EMPLACE_TRY(check_plannable(inputs.graph));
     }
     if (inputs.judge.strategy.pipelined() && (allowed != Allowed{} || !certificate_.empty()))
-      return invalid("--micro-batches " + std::to_string(inputs.judge.strategy.micro_batches),
+      return invalid("--micro-batches " + inputs_.micro_batches,
                      "has no bound of memory plans and no certificate", "remove --allow and --certificate");
     const ProvenBound bound =
         bound_of(inputs.judge, inputs.graph, inputs.devices, inputs.constraints, allowed);

@@ -323,10 +323,9 @@ Result<ExitStatus> Compare::run(Console& console) {
   if (allowed.order)
     return invalid("--allow " + printable(allow_, 40), "has no order here",
                    "use recompute and offload, and the method auto+order");
-  EMPLACE_TRY(check_strategy(request.judge));
   if (request.judge.strategy.pipelined() && (allowed.memory() || request.noise))
-    return invalid("--micro-batches " + std::to_string(request.judge.strategy.micro_batches),
-                   "is not compared with memory plans or noise", "remove --allow and --jitter");
+    return invalid("--micro-batches " + inputs_.micro_batches, "is not compared with memory plans or noise",
+                   "remove --allow and --jitter");
   const auto learned = extensions_.learning(inputs_, !console.shows_progress());
   ComparedMethods methods{*learned, request, judge, allowed, clock, stop};
   for (const std::string& name : methods_) EMPLACE_TRY(methods.add(name));

@@ -44,6 +44,9 @@ void declare_strategy(Options& options, InputOptions& inputs) {
       .option("--micro-batches", inputs.micro_batches,
               "Forward and backward passes of a training graph before its update; their stages are where the "
               "placement changes devices")
+      .option(
+          "--replicas", inputs.replicas,
+          "Copies of the model that share the micro-batches; their gradients are added up before the update")
       .option("--schedule", inputs.schedule, "Order of the passes of several micro-batches: 1f1b or gpipe");
 }
 
@@ -82,8 +85,10 @@ Result<Unit> obey_strategy(Inputs& inputs, Placement& placement) {
   const PipelineSimulator simulator{inputs.graph, inputs.devices, inputs.judge.strategy};
   EMPLACE_TRY_ASSIGN(UnrolledGraph step, simulator.unroll(placement));
   std::vector<OpId> sources;  // Among the ops of the graph.
+  // Rules are about devices of the first replica.
+  const bool replicas = !inputs.judge.strategy.replicas.empty();
   for (const OpId op : step.source)
-    sources.push_back(op == kNoOp ? kNoOp : simulator.micro_batch().source[index(op)]);
+    sources.push_back(op == kNoOp || replicas ? kNoOp : simulator.micro_batch().source[index(op)]);
   inputs.constraints = derived(inputs.constraints, step.graph, inputs.devices, sources);
   inputs.graph = std::move(step.graph);
   inputs.judge.strategy = {};
@@ -95,7 +100,7 @@ namespace {
 
 /// Lets the judge take over the strategy of a placement file.
 Result<Unit> take_strategy(const std::string& file, Inputs& inputs, Console& console) {
-  EMPLACE_TRY_ASSIGN(const Strategy strategy, load_strategy(file));
+  EMPLACE_TRY_ASSIGN(const Strategy strategy, load_strategy(file, inputs.devices));
   if (!strategy.pipelined() || inputs.judge.strategy.pipelined()) return Unit{};
   if (!has_steps(inputs.judge)) {
     console.note(printable(file) +
@@ -107,7 +112,9 @@ Result<Unit> take_strategy(const std::string& file, Inputs& inputs, Console& con
     return invalid(printable(file), checked.error().context);
   inputs.judge.strategy = strategy;
   console.note("micro-batches: " + std::to_string(strategy.micro_batches) + " (" +
-               std::string{word_of(strategy.schedule)} + "), from the placement file");
+               std::string{word_of(strategy.schedule)} + ")" +
+               (strategy.replicas.empty() ? "" : ", replicas: " + std::to_string(strategy.num_replicas())) +
+               ", from the placement file");
   return Unit{};
 }
 

@@ -38,6 +38,8 @@ class Place final : public Command {
   void declare(Options& options) override {
     declare_inputs(options, inputs_);
     declare_strategy(options, inputs_);
+    options.flag("--strategy", request_.strategies,
+                 "Search for the number of replicas as well; without --micro-batches, four for each device");
     settings_.declare(options, "method", "allow", "m");
     options.option("--executor", output_.executor,
                    "Model that evaluates placements: sim, or placeto (Placeto's simulator, without memory)");
@@ -82,6 +84,7 @@ Result<Unit> Place::prepare(const LearnedMethods& learned, std::uint64_t seed) {
   }
   EMPLACE_TRY(settings_.apply());
   request_.seed = output_.seed = seed;
+  if (request_.strategies && inputs_.micro_batches == "1") inputs_.micro_batches = "auto";
   EMPLACE_TRY_ASSIGN(request_.judge, inputs_.judge());
   request_.judge.placeto = output_.executor == "placeto";
   EMPLACE_TRY(check(request_, learned));
@@ -158,7 +161,7 @@ Result<ExitStatus> Place::run(Console& console) {
   const auto learned = extensions_.learning(inputs_, !console.shows_progress());
   EMPLACE_TRY(prepare(*learned, console.seed()));
   const std::string noise = request_.robust ? "--robust" : request_.noise ? "--jitter" : "";
-  EMPLACE_TRY_ASSIGN(const auto inputs, open_problem(inputs_, request_.judge.placeto, noise, console));
+  EMPLACE_TRY_ASSIGN(auto inputs, open_problem(inputs_, request_.judge.placeto, noise, console));
   EMPLACE_TRY(output_.check_writable());
   const SystemClock clock;
   const StopSignal stop;
@@ -169,7 +172,7 @@ Result<ExitStatus> Place::run(Console& console) {
   request_.constraints = &inputs.constraints;
   request_.judge = inputs.judge;
   request_.known_to_fit = true;
-  const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
+  auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
   ProgressView view{console, clock};
   const ProvenBound bound =
       bound_of(inputs.judge, inputs.graph, inputs.devices, inputs.constraints, request_.allowed());
@@ -182,6 +185,10 @@ Result<ExitStatus> Place::run(Console& console) {
   if (!answer) {
     if (stop.received() != 0) return stopped_by(stop.received());
     return located(answer.error(), *learned);
+  }
+  if (answer->strategy && *answer->strategy != inputs.judge.strategy) {
+    inputs.judge.strategy = *answer->strategy;
+    model = make_model(inputs.graph, inputs.devices, inputs.judge);
   }
   if (answer->status == 0 && stop.received() != 0)
     answer->status = static_cast<int>(stopped_by(stop.received()));

@@ -1,6 +1,7 @@
 #include "launcher/placing/results.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/fields.h"
 #include "base/text/words.h"
 #include "base/units.h"
@@ -173,9 +175,16 @@ std::optional<PipelineFacts> pipeline_facts(const Inputs& inputs, const Placemen
   const Strategy& strategy = inputs.judge.strategy;
   if (!strategy.pipelined() || placement.empty()) return std::nullopt;
   PipelineFacts facts{.strategy = strategy};
-  const Chunks chunks = PipelineSimulator(inputs.graph, inputs.devices, strategy).chunks(placement);
+  for (const std::vector<DeviceId>& group : strategy.replicas) {
+    facts.groups.emplace_back();
+    for (const DeviceId device : group) facts.groups.back().push_back(inputs.devices[device].name);
+  }
+  // The stages of a replica do not depend on the others.
+  const Strategy one{.micro_batches = strategy.micro_batches, .schedule = strategy.schedule};
+  const auto chunks = PipelineSimulator(inputs.graph, inputs.devices, one).chunks(placement);
+  EMPLACE_CHECK(chunks.ok(), "a placement that was measured");
   facts.stages = static_cast<std::size_t>(
-      std::ranges::count(chunks.chunks, Phase::kForward, [](const Chunk& chunk) { return chunk.phase; }));
+      std::ranges::count(chunks->chunks, Phase::kForward, [](const Chunk& chunk) { return chunk.phase; }));
   double busy_s = 0;
   std::size_t used = 0;
   for (const double own : measured.busy_s) {
@@ -193,20 +202,25 @@ std::optional<PipelineFacts> pipeline_facts(const Inputs& inputs, const Placemen
 void add_pipeline(Json& json, const std::optional<PipelineFacts>& facts) {
   if (!facts) return;
   json["strategy"] = {{"micro_batches", facts->strategy.micro_batches},
-                      {"replicas", 1},
+                      {"replicas", facts->strategy.num_replicas()},
                       {"stages", facts->stages},
                       {"shards", 1},
                       {"schedule", word_of(facts->strategy.schedule)}};
+  if (!facts->groups.empty()) json["strategy"]["groups"] = facts->groups;
+  if (!facts->strategy.shares.empty()) json["strategy"]["shares"] = facts->strategy.shares;
   json["busy_share"] = facts->busy_share;
   json["samples_per_s"] = facts->samples_per_s > 0 ? facts->samples_per_s : kJsonNull;
 }
 
 std::string pipeline_line(const std::optional<PipelineFacts>& facts) {
   if (!facts) return {};
-  std::string text =
-      fmt::format("strategy   {} micro-batches in {} stage{}, {}; devices are busy for {:.0f} %",
-                  facts->strategy.micro_batches, facts->stages, facts->stages == 1 ? "" : "s",
-                  word_of(facts->strategy.schedule), 100 * facts->busy_share);
+  const std::uint32_t replicas = facts->strategy.num_replicas();
+  std::string text = fmt::format("strategy   {} micro-batches", facts->strategy.micro_batches);
+  if (replicas > 1) text += fmt::format(" on {} replicas", replicas);
+  if (!facts->strategy.shares.empty()) text += fmt::format(" ({})", fmt::join(facts->strategy.shares, ", "));
+  text += fmt::format("{} {} stage{}, {}; devices are busy for {:.0f} %", replicas > 1 ? ", each in" : " in",
+                      facts->stages, facts->stages == 1 ? "" : "s", word_of(facts->strategy.schedule),
+                      100 * facts->busy_share);
   if (facts->samples_per_s > 0) text += fmt::format(", {:.4g} samples/s", facts->samples_per_s);
   return text + "\n";
 }
@@ -214,6 +228,12 @@ std::string pipeline_line(const std::optional<PipelineFacts>& facts) {
 Result<std::optional<SingleBest>> best_single_device(const Inputs& inputs, Executor& executor) {
   std::optional<SingleBest> best;
   Measurement measured;
+  if (!inputs.judge.strategy.replicas.empty()) {  // All micro-batches on one device.
+    Inputs one = inputs;
+    one.judge.strategy.replicas.clear();
+    one.judge.strategy.shares.clear();
+    return best_single_device(one, *make_model(one.graph, one.devices, one.judge));
+  }
   for (std::size_t d = 0; d < inputs.devices.size(); ++d) {
     const auto device = static_cast<DeviceId>(d);
     Placement placement(inputs.graph.num_ops(), device);

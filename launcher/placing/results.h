@@ -51,14 +51,16 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs,
 /// What several micro-batches make of a placement.
 struct PipelineFacts {
   Strategy strategy;
-  std::size_t stages = 0;    ///< Parts of the forward pass that run without interruption.
+  std::vector<std::vector<std::string>> groups;  ///< [replicas] Names of its devices; empty: one copy.
+  std::size_t stages = 0;                        ///< Parts of the forward pass that run without interruption.
   double busy_share = 0;     ///< Mean over the devices that run anything, of the time that they run it.
   double samples_per_s = 0;  ///< 0 if the graph does not state its batch.
 };
 /// Nothing for one copy of one batch. @pre the placement was measured.
 std::optional<PipelineFacts> pipeline_facts(const Inputs& inputs, const Placement& placement,
                                             const Measurement& measured);
-/// Adds `strategy` {micro_batches, replicas, stages, shards, schedule}, `busy_share` and `samples_per_s`
+/// Adds `strategy` {micro_batches, replicas, stages, shards, schedule, groups?, shares?}, `busy_share` and
+/// `samples_per_s`
 /// (null if unknown).
 void add_pipeline(Json& json, const std::optional<PipelineFacts>& facts);
 /// "strategy   8 micro-batches in 4 stages, 1f1b; devices are busy for 72 %, 12.5 samples/s" and a line

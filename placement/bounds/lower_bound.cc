@@ -9,6 +9,7 @@
 #include "graph/lowering.h"
 #include "graph/order.h"
 #include "graph/training/micro_batch.h"
+#include "graph/training/passes.h"
 #include "placement/bounds/bound_parts.h"
 #include "placement/bounds/device_kinds.h"
 #include "placement/bounds/feasibility.h"
@@ -111,16 +112,21 @@ ProvenBound proven_bound(const OpGraph& graph, const DeviceSet& devices, const C
 
 ProvenBound strategy_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
                            const Strategy& strategy) {
-  const auto step = micro_batch_graph(graph);
+  const auto bound_with = [&](const OpGraph& step, const Constraints& own,
+                              std::span<const std::uint32_t> runs) -> ProvenBound {
+    const LowerBound bound = bound_parts(step, devices, own, CostTable{step, devices}, {}, runs).bound;
+    return {bound.seconds(), bound.proof()};
+  };
+  if (strategy.micro_batches <= devices.size()) {
+    // There may be a replica for each, none of which adds up micro-batches.
+    const TrainingPasses passes{graph};
+    std::vector<std::uint32_t> runs;
+    for (const bool each : passes.each) runs.push_back(each ? strategy.micro_batches : 1);
+    return bound_with(graph, constraints, runs);
+  }
+  const auto step = micro_batch_graph(graph, strategy.micro_batches);
   EMPLACE_CHECK(step.ok(), "a strategy has a graph that was checked");
-  std::vector<std::uint32_t> runs(step->graph.num_ops(), 1);
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    if (step->each[i]) runs[i] = strategy.micro_batches;
-  const LowerBound bound =
-      bound_parts(step->graph, devices, derived(constraints, step->graph, devices, step->source),
-                  CostTable{step->graph, devices}, {}, runs)
-          .bound;
-  return {bound.seconds(), bound.proof()};
+  return bound_with(step->graph, derived(constraints, step->graph, devices, step->source), step->runs);
 }
 
 }  // namespace emplace

@@ -130,6 +130,25 @@ DeviceSet DeviceSet::with_memory(std::int64_t bytes) const {
   return set;
 }
 
+DeviceSet DeviceSet::part(std::span<const DeviceId> devices) const {
+  DeviceSet set;
+  set.copies_ = copies_;
+  set.corun_ = corun_;
+  for (const DeviceId source : devices) {
+    set.devices_.push_back((*this)[source]);
+    if (!engines_.empty()) set.engines_.push_back(engines(source));
+    for (const DeviceId target : devices) set.links_.push_back(link(source, target));
+  }
+  for (const SharedLink& shared : shared_) {
+    SharedLink own{shared.name, {}, shared.engines};
+    for (std::size_t k = 0; k < devices.size(); ++k)
+      if (std::ranges::find(shared.devices, devices[k]) != shared.devices.end())
+        own.devices.push_back(static_cast<DeviceId>(k));
+    if (!own.devices.empty() && own.devices.size() < devices.size()) set.shared_.push_back(std::move(own));
+  }
+  return set;
+}
+
 std::vector<std::string> DeviceSet::names() const {
   std::vector<std::string> names;
   for (const Device& device : devices_) names.push_back(device.name);

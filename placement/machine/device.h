@@ -138,6 +138,8 @@ class DeviceSet {
   DeviceSet with_detours() const;
   /// The same machine, each device with so much memory [B].
   DeviceSet with_memory(std::int64_t bytes) const;
+  /// The machine of these devices alone, in this order, with what remains of its shared links.
+  DeviceSet part(std::span<const DeviceId> devices) const;
   std::vector<std::string> names() const;  ///< [devices]
   /// Errors: kInvalid, with the nearest name.
   Result<DeviceId> find(std::string_view name) const;

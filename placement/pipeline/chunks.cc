@@ -58,11 +58,12 @@ Chunks cut_into_chunks(const MicroBatchGraph& graph, const LoweredGraph& lowered
   keys.erase(std::ranges::unique(keys).begin(), keys.end());
   Chunks result;
   result.of.assign(lowered.num_ops(), kNoIndex);
-  for (const auto& [phase, at, device] : keys) result.chunks.push_back({phase, at, device, {}});
+  for (const auto& [phase, at, device] : keys) result.chunks.push_back({phase, at, device, 1, {}});
   result.sources.resize(keys.size());
   for (const OpId op : lowered.kernels()) {
     const auto chunk = static_cast<std::uint32_t>(std::ranges::lower_bound(keys, key_of(op)) - keys.begin());
     result.of[index(op)] = chunk;
+    result.chunks[chunk].runs = graph.runs[index(op)];
     result.chunks[chunk].kernels.push_back(op);
     for (const BufferId buffer : lowered.reads(op)) {
       const std::uint32_t source = result.of[index(lowered.owner(buffer))];

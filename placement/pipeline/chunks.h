@@ -19,6 +19,7 @@ struct Chunk {
   std::uint32_t level = 0;  ///< Changes of device on the longest way to it within forward and backward pass,
                             ///< or within the update.
   DeviceId device{};
+  std::uint32_t runs = 1;  ///< Micro-batches of its replica, or one run of the update.
   std::vector<OpId> kernels;
 
   bool runs_once() const { return phase == Phase::kUpdate; }

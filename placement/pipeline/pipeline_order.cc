@@ -33,7 +33,7 @@ class Scheduler {
       of_device_[index(chunk.device)].push_back(c);
       if (chunk.phase == Phase::kForward) {
         limit_[c] = levels - chunk.level;
-        forward_left_[index(chunk.device)] += strategy.micro_batches;
+        forward_left_[index(chunk.device)] += chunk.runs;
       }
       for (const std::uint32_t source : chunks.sources[c]) {
         readers_[source].push_back(c);
@@ -69,21 +69,17 @@ class Scheduler {
       for (const std::uint32_t d : awake) start(d, now);
     }
     for (std::uint32_t c = 0; c < chunks_.size(); ++c)
-      EMPLACE_CHECK(done_[c] == runs(c), "every action has a place in the order");
+      EMPLACE_CHECK(done_[c] == chunks_[c].runs, "every action has a place in the order");
     return std::move(order_);
   }
 
  private:
-  std::uint32_t runs(std::uint32_t chunk) const {
-    return chunks_[chunk].runs_once() ? 1 : strategy_.micro_batches;
-  }
-
   bool is_ready(std::uint32_t chunk) const {
     const std::uint32_t next = started_[chunk];
-    if (next == runs(chunk)) return false;
+    if (next == chunks_[chunk].runs) return false;
     const Chunk& own = chunks_[chunk];
     for (const std::uint32_t source : chunks_.sources[chunk])
-      if (done_[source] < (own.runs_once() ? runs(source) : next + 1)) return false;
+      if (done_[source] < (own.runs_once() ? chunks_[source].runs : next + 1)) return false;
     if (strategy_.schedule == PipelineSchedule::kGPipe)
       return own.phase != Phase::kBackward || forward_left_[index(own.device)] == 0;
     return std::ranges::all_of(returns_[chunk],

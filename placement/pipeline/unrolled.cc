@@ -17,16 +17,16 @@ namespace {
 class Unroller {
  public:
   Unroller(const MicroBatchGraph& micro_batch, const LoweredGraph& lowered, const Chunks& chunks,
-           const PipelineOrder& order, std::uint32_t micro_batches, std::span<const DeviceId> placement)
+           const PipelineOrder& order, std::span<const DeviceId> placement)
       : graph_{micro_batch.graph},
         each_{micro_batch.each},
+        runs_{micro_batch.runs},
         lowered_{lowered},
         chunks_{chunks},
         order_{order},
-        micro_batches_{micro_batches},
         placement_{placement},
         builder_{micro_batch.graph},
-        now_(micro_batches, std::vector<OpId>(micro_batch.graph.num_ops(), kNoOp)),
+        now_(std::ranges::max(micro_batch.runs), std::vector<OpId>(micro_batch.graph.num_ops(), kNoOp)),
         views_(micro_batch.graph.num_ops()) {
     for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
       if (lowered.takes_time(OpId{i})) continue;
@@ -41,7 +41,7 @@ class Unroller {
     for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
       const OpId op{i};
       if (lowered_.takes_time(op) || !graph_.inputs(op).empty()) continue;
-      for (std::uint32_t m = 0; m < (each_[i] ? micro_batches_ : 1); ++m) {
+      for (std::uint32_t m = 0; m < runs_[i]; ++m) {
         copy(op, m, {});
         add_views(op, m);
       }
@@ -58,7 +58,7 @@ class Unroller {
   }
   /// The number of an op for a reader that is `each` or not; kNoOp if it was not added yet.
   OpId number(OpId op, bool each, std::uint32_t m) const {
-    return now_[!each_[index(op)] ? 0 : each ? m : micro_batches_ - 1][index(op)];
+    return now_[!each_[index(op)] ? 0 : each ? m : runs_[index(op)] - 1][index(op)];
   }
   TensorId now(TensorId tensor, bool each, std::uint32_t m) const {
     const OpId op = graph_.producer(tensor);
@@ -95,7 +95,7 @@ class Unroller {
       for (const OpId view : views_[index(of)]) {
         const bool each = each_[index(view)];
         const std::uint32_t first = each && each_[index(of)] ? at : 0;
-        const std::uint32_t last = each && !each_[index(of)] ? micro_batches_ - 1 : first;
+        const std::uint32_t last = each && !each_[index(of)] ? runs_[index(view)] - 1 : first;
         for (std::uint32_t k = first; k <= last; ++k) {
           const bool ready = std::ranges::all_of(graph_.inputs(view), [&](TensorId input) {
             return number(graph_.producer(input), each, k) != kNoOp;
@@ -185,10 +185,10 @@ class Unroller {
 
   const OpGraph& graph_;
   const std::vector<bool>& each_;
+  const std::vector<std::uint32_t>& runs_;
   const LoweredGraph& lowered_;
   const Chunks& chunks_;
   const PipelineOrder& order_;
-  const std::uint32_t micro_batches_;
   const std::span<const DeviceId> placement_;
   DerivedGraphBuilder builder_;
   std::vector<std::vector<OpId>> now_;    // [micro-batches, ops] Numbers in the unrolled graph.
@@ -201,9 +201,9 @@ class Unroller {
 }  // namespace
 
 Result<UnrolledGraph> unrolled(const MicroBatchGraph& micro_batch, const LoweredGraph& lowered,
-                               const Chunks& chunks, const PipelineOrder& order, std::uint32_t micro_batches,
+                               const Chunks& chunks, const PipelineOrder& order,
                                std::span<const DeviceId> placement) {
-  return Unroller{micro_batch, lowered, chunks, order, micro_batches, placement}.run();
+  return Unroller{micro_batch, lowered, chunks, order, placement}.run();
 }
 
 }  // namespace emplace

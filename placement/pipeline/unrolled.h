@@ -27,7 +27,7 @@ struct UnrolledGraph {
 /// Errors (kUnsupported), of what no graph can express: an action that ends with a kernel without an output,
 /// for whose end nothing can wait; one that reads a view of several tensors, one of which it makes itself.
 Result<UnrolledGraph> unrolled(const MicroBatchGraph& micro_batch, const LoweredGraph& lowered,
-                               const Chunks& chunks, const PipelineOrder& order, std::uint32_t micro_batches,
+                               const Chunks& chunks, const PipelineOrder& order,
                                std::span<const DeviceId> placement);
 
 }  // namespace emplace

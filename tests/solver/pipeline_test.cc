@@ -3,11 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "executor/pipeline/pipeline_simulator.h"
+#include "graph/copied_op.h"
 #include "solver/pipeline/stage_split.h"
+#include "solver/pipeline/strategy_search.h"
+#include "tests/support/manual_clock.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace {
@@ -85,6 +89,74 @@ TEST(StageSplit, FollowsTheMemoryOfMicroBatchesInFlight) {
   const Split tight = split(graph, us.size(), testing::sample_devices(2, false, less), strategy);
   EXPECT_TRUE(tight.measured.valid);
   EXPECT_LT(std::ranges::count(tight.device_of_layer, 0u), 4);
+}
+
+Answer strategy_for(const OpGraph& graph, const DeviceSet& devices, const Strategy& asked,
+                    const Allowed& allowed = {}) {
+  const auto constraints = Constraints::make(graph, devices);
+  EXPECT_TRUE(constraints.ok());
+  const CostTable costs{graph, devices};
+  Problem problem{graph, devices, *constraints, costs};
+  const ManualClock clock;
+  problem.context.clock = &clock;
+  problem.context.deadline = clock.now() + std::chrono::seconds{1};
+  problem.context.searches = false;
+  Judge judge;
+  judge.strategy = asked;
+  auto answer = search_strategies({}, problem, judge, allowed);
+  EXPECT_TRUE(answer.ok());
+  EXPECT_TRUE(answer->strategy.has_value());
+  PipelineSimulator simulator{graph, devices, *answer->strategy};
+  Measurement again;
+  EXPECT_TRUE(simulator.measure(answer->placement, again).ok());
+  EXPECT_EQ(again, answer->measurement);
+  return *std::move(answer);
+}
+
+TEST(SearchStrategies, ReplicatesWhatFitsAndCutsWhatDoesNot) {
+  const std::vector<double> us(8, 200);
+  const OpGraph graph = testing::layers_step(us, 2, 1000);
+  const Strategy asked{16};
+  // Small gradients, and room for all layers: four copies.
+  const Answer copies = strategy_for(graph, testing::sample_devices(4, false, 1 << 30), asked);
+  EXPECT_EQ(copies.strategy->num_replicas(), 4u);
+  // All weights take 800 bytes, and as much for the sums of their gradients: with half of the layers on a
+  // device, two copies fit.
+  const Answer halves = strategy_for(graph, testing::sample_devices(4, false, 10'000), asked);
+  EXPECT_TRUE(halves.measurement.valid);
+  EXPECT_LT(halves.strategy->num_replicas(), 4u);
+  EXPECT_GT(halves.measurement.step_time_s, copies.measurement.step_time_s);
+  // A slow link makes the exchange of gradients longer than a pipeline fills and drains.
+  const Answer stages = strategy_for(
+      testing::layers_step(us, 2, 1),
+      testing::sample_devices(4, false, 1 << 30, {.bytes_per_s = 1e5, .latency_s = 1e-6}), asked);
+  EXPECT_EQ(stages.strategy->num_replicas(), 1u);
+}
+
+TEST(SearchStrategies, SharesByTheSpeedOfUnlikeDevices) {
+  std::vector<Device> both{{"gpu:0", *find_profile("k40"), 1 << 30, ""},
+                           {"gpu:1", *find_profile("v100"), 1 << 30, ""}};
+  const auto devices = DeviceSet::make(std::move(both), Link{.bytes_per_s = 1e12, .latency_s = 1e-6});
+  ASSERT_TRUE(devices.ok());
+  const OpGraph chain = testing::layers_step(std::vector<double>(4, 1), 2, 1000);
+  OpGraphBuilder builder;
+  builder.set_name("products");
+  for (std::uint32_t i = 0; i < chain.num_ops(); ++i) {
+    OpSpec op = copied_op(chain, OpId{i});
+    op.measured_us.clear();
+    if (op.type == "Work") {
+      op.type = "aten::mm";
+      op.flops = 1'000'000'000;
+    }
+    builder.add(std::move(op));
+  }
+  const OpGraph graph = std::move(builder).build().value();
+  Strategy asked{8};
+  asked.replicas = *consecutive_groups(*devices, 2);
+  const Answer found = strategy_for(graph, *devices, asked);
+  ASSERT_EQ(found.strategy->shares.size(), 2u);
+  EXPECT_EQ(found.strategy->shares[0] + found.strategy->shares[1], 8u);
+  EXPECT_GT(found.strategy->shares[1], found.strategy->shares[0]);
 }
 
 }  // namespace

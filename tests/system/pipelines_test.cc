@@ -104,6 +104,53 @@ TEST_F(Pipelines, ArePlacedInStagesThatBeatOneDevice) {
   EXPECT_GT(updates, 100u);
 }
 
+TEST_F(Pipelines, AreReplicatedWhereThatIsFaster) {
+  const ordered_json answer = json_of({"place", graph_, "-d", "v100 x 4", "--strategy", "--micro-batches",
+                                       "8", "--budget", "2s", "-o", placed_});
+  const ordered_json& strategy = answer["strategy"];
+  const auto replicas = strategy["replicas"].get<std::size_t>();
+  EXPECT_GT(replicas, 1u);
+  ASSERT_EQ(strategy["groups"].size(), replicas);
+  EXPECT_EQ(strategy["groups"][0].size(), 4 / replicas);
+  const double step_s = answer["measured"]["step_time_s"].get<double>();
+  EXPECT_GE(step_s, answer["lower_bound_s"].get<double>());
+  EXPECT_LT(step_s, json_of({"place", graph_, "-d", "v100 x 4", "--micro-batches", "8", "--budget",
+                             "1s"})["measured"]["step_time_s"]
+                        .get<double>());
+
+  // The file keeps the devices of each replica.
+  const ordered_json again = json_of({"evaluate", graph_, placed_, "-d", "v100 x 4"});
+  EXPECT_EQ(again["step_time_s"], step_s);
+  EXPECT_EQ(again["strategy"], strategy);
+  EXPECT_EQ(run({"explain", placed_, "--graph", graph_, "-d", "v100 x 4"}).status, 0);
+  const std::string trace = (folder_.path() / "trace.json").string();
+  EXPECT_EQ(run({"evaluate", graph_, placed_, "-d", "v100 x 4", "--trace", trace}).status, 0);
+  std::size_t reduced = 0;
+  const auto traced = ordered_json::parse(std::ifstream{trace});
+  for (const auto& event : traced["traceEvents"])
+    reduced += event.value("name", "").find("@sum@r") != std::string::npos;
+  EXPECT_GE(reduced, replicas);
+
+  // A given number of replicas is kept, and needs micro-batches that it divides.
+  const ordered_json two = json_of(
+      {"place", graph_, "-d", "v100 x 4", "--replicas", "2", "--micro-batches", "8", "--budget", "1s"});
+  EXPECT_EQ(two["strategy"]["replicas"], 2);
+  EXPECT_EQ(json_of({"place", graph_, "-d", "v100 x 2", "--strategy", "--budget",
+                     "1s"})["strategy"]["micro_batches"],
+            8);
+  const auto refused_with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"place", graph_, "-d", "v100 x 4"};
+    words.insert(words.end(), more.begin(), more.end());
+    return refused(words);
+  };
+  EXPECT_THAT(refused_with({"--replicas", "2"}), HasSubstr("--replicas 2: need micro-batches to share"));
+  EXPECT_THAT(refused_with({"--replicas", "2", "--micro-batches", "5"}),
+              HasSubstr("--micro-batches 5: cannot be divided among 2 replicas"));
+  EXPECT_THAT(refused_with({"--replicas", "3", "--micro-batches", "6"}),
+              HasSubstr("--replicas 3: 4 devices cannot be divided among them"));
+  EXPECT_THAT(refused_with({"--strategy", "--method", "metis"}), HasSubstr("--strategy: is for auto"));
+}
+
 TEST_F(Pipelines, RecomputeWhereTheyDoNotFitOtherwise) {
   const Finished kept =
       run({"place", graph_, "-d", "v100:720MiB x 2", "--micro-batches", "8", "--budget", "1s", "--json"});
@@ -115,7 +162,7 @@ TEST_F(Pipelines, RecomputeWhereTheyDoNotFitOtherwise) {
 
 TEST_F(Pipelines, RefuseWhatTheyCannotBe) {
   EXPECT_THAT(refused(about("place", {"--micro-batches", "0"})),
-              HasSubstr("--micro-batches 0: is out of range"));
+              HasSubstr("--micro-batches '0': is no number of micro-batches"));
   EXPECT_THAT(refused(about("place", {"--micro-batches", "9999999999"})), HasSubstr("use 1 to 4096"));
   EXPECT_THAT(refused(about("place", {"--micro-batches", "4", "--schedule", "1f1c"})),
               HasSubstr("--schedule: unknown schedule '1f1c'"));
@@ -152,7 +199,7 @@ TEST_F(Pipelines, RefuseWhatTheyCannotBe) {
   file["strategy"]["replicas"] = 2;
   ASSERT_TRUE(write_file(placed_, file.dump()).ok());
   EXPECT_THAT(refused(about("evaluate", {placed_})),
-              HasSubstr("its strategy has replicas that are not from 1 to 1"));
+              HasSubstr("its strategy has replicas without the devices of each"));
 }
 
 }  // namespace

@@ -39,11 +39,11 @@ StepTables::StepTables(const OpGraph& graph_in, const DeviceSet& devices_in, Cos
     buffers.push_back({lowered.bytes(id), lowered.freed_bytes(base),
                        static_cast<std::uint32_t>(index(lowered.owner(id))),
                        static_cast<std::uint32_t>(index(base)), static_cast<std::uint32_t>(readers.size()),
-                       lowered.is_resident(id)});
+                       lowered.is_resident(id), lowered.is_received_in_place(id)});
     for (const OpId reader : lowered.readers(id))
       readers.push_back(static_cast<std::uint32_t>(index(reader)));
   }
-  buffers.push_back({0, 0, 0, 0, static_cast<std::uint32_t>(readers.size()), false});
+  buffers.push_back({0, 0, 0, 0, static_cast<std::uint32_t>(readers.size()), false, false});
   for (std::size_t d = 0; d < devices.size(); ++d)
     rows.push_back(costs.row_ns(static_cast<DeviceId>(d)).data());
 }

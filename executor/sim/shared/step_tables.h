@@ -29,6 +29,9 @@ struct StepTables {
     std::uint32_t owner, base;
     std::uint32_t first_reader;
     bool resident;
+    bool received_in_place;  ///< A copy takes no memory.
+
+    std::int64_t copy_bytes() const { return received_in_place ? 0 : bytes; }  ///< Memory of a copy.
   };
   struct Kernel {
     std::int64_t output_bytes, unread_bytes;

@@ -29,7 +29,7 @@ TimedMemory::TimedMemory(const StepTables& tables, const TimedIntervals& interva
     for (const std::uint32_t b : tables.reads_of(op)) {
       const StepTables::Buffer& buffer = tables.buffers[b];
       if (references_at_start_[buffer.base] == 1)  // It frees the tensor or the copy.
-        surely_freed_.back() += std::min(buffer.bytes, buffer.held_bytes);
+        surely_freed_.back() += std::min(buffer.copy_bytes(), buffer.held_bytes);
     }
   }
   more_bytes_.assign(tables.num_devices(), 0);
@@ -84,7 +84,7 @@ void TimedMemory::bound_more_bytes(const Step& step) {
       std::uint32_t has_it = 1u << d;
       for (const std::uint32_t reader : tables_.readers_of(b)) {
         const std::uint32_t target = device_of(reader);
-        if ((has_it >> target & 1) == 0) new_more_bytes_[target] += tables_.buffers[b].bytes;
+        if ((has_it >> target & 1) == 0) new_more_bytes_[target] += tables_.buffers[b].copy_bytes();
         has_it |= 1u << target;
       }
     }
@@ -93,7 +93,7 @@ void TimedMemory::bound_more_bytes(const Step& step) {
       if (place_[buffer.owner] != step.recorded_place[buffer.owner]) continue;  // An output of a moved op.
       const std::uint32_t home = device_of(buffer.owner);
       if (!buffer.resident) new_more_bytes_[home] += buffer.held_bytes;
-      if (home != d) new_more_bytes_[d] += buffer.bytes;
+      if (home != d) new_more_bytes_[d] += buffer.copy_bytes();
     }
   }
 }
@@ -125,7 +125,7 @@ bool TimedMemory::surely_fits(const Step& step) {
         } else if (event.what == What::kOpEnd) {
           levels_[event.device].bytes -= surely_freed_[event.id];
         } else if (event.what == What::kCopyStart) {
-          levels_[event.device].take(tables_.buffers[event.id].bytes);
+          levels_[event.device].take(tables_.buffers[event.id].copy_bytes());
         }
       }
       for (std::size_t d = 0; d < devices; ++d) bounds[d].peak = levels_[d].peak - new_more_bytes_[d];
@@ -179,7 +179,7 @@ inline void TimedMemory::release_inputs(std::uint32_t op, std::uint32_t d) {
     const std::uint32_t b = tables_.reads[r], base = base_of_read_[r];
     const bool is_copied = (is_copied_[b >> 6] >> (b & 63) & 1) != 0;
     if (is_copied && device_of(tables_.buffers[b].owner) != d) [[unlikely]] {
-      if (--copy_references_[b * levels_.size() + d] == 0) bytes += tables_.buffers[b].bytes;
+      if (--copy_references_[b * levels_.size() + d] == 0) bytes += tables_.buffers[b].copy_bytes();
     } else {
       bytes += --references_[base] == 0 ? held_bytes_[base] : 0;
     }
@@ -193,7 +193,7 @@ void TimedMemory::start_copy(std::uint32_t buffer, std::uint32_t target) {
   copy_references_[buffer * levels_.size() + target] = readers;
   references_[tables_.buffers[buffer].base] += 1 - readers;
   is_copied_[buffer >> 6] |= std::uint64_t{1} << (buffer & 63);
-  levels_[target].take(tables_.buffers[buffer].bytes);
+  levels_[target].take(tables_.buffers[buffer].copy_bytes());
 }
 
 inline void TimedMemory::end_copy(std::uint32_t buffer) {

@@ -216,7 +216,7 @@ void StepLoop<Self>::finish_op(std::uint32_t d) {
     const std::uint32_t b = tables_.reads[r];
     const StepTables::Buffer& buffer = tables_.buffers[b];
     if (device_of(buffer.owner) != d) {
-      if (--self().copy_references(b, d) == 0) lane.used_bytes -= buffer.bytes;
+      if (--self().copy_references(b, d) == 0) lane.used_bytes -= buffer.copy_bytes();
     } else if (!buffer.resident) {
       drop_reference(lane, buffer);
     }
@@ -266,12 +266,12 @@ void StepLoop<Self>::take_copies(std::uint32_t d) {
 template <class Self>
 void StepLoop<Self>::start_copy(std::uint32_t engine) {
   const Copy copy = copy_of(engine);
-  const std::int64_t bytes = tables_.buffers[copy.buffer].bytes;
-  const DeviceId source = place_[tables_.buffers[copy.buffer].owner];
-  const std::int64_t ns = tables_.transfers.ns(source, static_cast<DeviceId>(copy.target), bytes);
+  const StepTables::Buffer& buffer = tables_.buffers[copy.buffer];
+  const DeviceId source = place_[buffer.owner];
+  const std::int64_t ns = tables_.transfers.ns(source, static_cast<DeviceId>(copy.target), buffer.bytes);
   copy_end(engine) = now_ns_ + self().copy_ns(copy, ns);
-  lanes_[copy.target].take(bytes);
-  bytes_moved_ += bytes;
+  lanes_[copy.target].take(buffer.copy_bytes());
+  bytes_moved_ += buffer.bytes;
   self().copy_started(engine);
 }
 

@@ -48,6 +48,22 @@ OpGraph random_step(Rng& rng) {
   return std::move(builder).build().value();
 }
 
+/// Replicas on the devices of a machine, and its micro-batches; in half of the cases their shares differ.
+Strategy random_replicas(Rng& rng, const DeviceSet& devices, Strategy strategy) {
+  const auto replicas = 2 + rng.below(static_cast<std::uint32_t>(devices.size()) - 1);
+  const std::size_t each = devices.size() / replicas;
+  for (std::uint32_t r = 0; r < replicas; ++r) {
+    std::vector<DeviceId>& group = strategy.replicas.emplace_back();
+    for (std::size_t k = 0; k < each; ++k) group.push_back(static_cast<DeviceId>(k * replicas + r));
+  }
+  strategy.micro_batches = replicas * (1 + rng.below(3));
+  if (rng.below(2) == 0) return strategy;
+  strategy.micro_batches = 0;
+  for (std::uint32_t r = 0; r < replicas; ++r)
+    strategy.micro_batches += strategy.shares.emplace_back(1 + rng.below(4));
+  return strategy;
+}
+
 /// A placement with stages: a few changes of device along the ops.
 Placement staged_placement(Rng& rng, const OpGraph& graph, std::size_t devices) {
   if (rng.below(4) == 0) return testing::random_placement(rng, graph.num_ops(), devices);
@@ -64,7 +80,7 @@ Placement staged_placement(Rng& rng, const OpGraph& graph, std::size_t devices) 
 
 TEST(LiftedStep, EqualsTheUnrolledGraph) {
   constexpr int kCases = 2000;
-  std::size_t with_pipelines = 0, left_out = 0, bounded = 0;
+  std::size_t with_pipelines = 0, with_replicas = 0, left_out = 0, bounded = 0;
   for (std::uint64_t seed = 0; seed < kCases; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng{seed, Purpose::kTest, 60};
@@ -80,10 +96,14 @@ TEST(LiftedStep, EqualsTheUnrolledGraph) {
         names.push_back(devices[static_cast<DeviceId>(d)].name);
       if (auto with_plan = planned(graph, plan, names)) graph = std::move(with_plan->graph);
     }
-    const Strategy strategy{1 + rng.below(6),
-                            rng.below(2) == 0 ? PipelineSchedule::kGPipe : PipelineSchedule::k1F1B};
+    Strategy strategy{1 + rng.below(6),
+                      rng.below(2) == 0 ? PipelineSchedule::kGPipe : PipelineSchedule::k1F1B};
+    if (devices.size() > 1 && rng.below(2) == 0) strategy = random_replicas(rng, devices, strategy);
+    const std::size_t used = strategy.replicas.empty() ? devices.size() : strategy.replicas[0].size();
     PipelineSimulator lifted{graph, devices, strategy};
-    const Placement placement = staged_placement(rng, graph, devices.size());
+    Placement placement = staged_placement(rng, graph, used);
+    if (!strategy.replicas.empty())
+      for (DeviceId& device : placement) device = strategy.replicas[0][index(device)];
     Measurement fast, plain;
     ASSERT_TRUE(lifted.measure(placement, fast).ok());
     const auto step = lifted.unroll(placement);
@@ -92,9 +112,7 @@ TEST(LiftedStep, EqualsTheUnrolledGraph) {
       ++left_out;
       continue;
     }
-    const auto micro_batch = micro_batch_graph(graph);
-    ASSERT_TRUE(micro_batch.ok());
-    const CostTable costs{micro_batch->graph, devices};
+    const CostTable costs{lifted.micro_batch().graph, devices};
     Simulator simulator{step->graph, devices, CostTable{costs, step->source}};
     ASSERT_TRUE(simulator.measure(step->placement, plain).ok());
     ASSERT_EQ(fast.step_time_s, plain.step_time_s);
@@ -107,9 +125,11 @@ TEST(LiftedStep, EqualsTheUnrolledGraph) {
       ASSERT_GE(fast.step_time_s, strategy_bound(graph, devices, *constraints, strategy).seconds);
       ++bounded;
     }
-    with_pipelines += lifted.chunks(placement).size() > 4 && strategy.micro_batches > 1;
+    with_pipelines += lifted.chunks(placement)->size() > 4 && strategy.micro_batches > 1;
+    with_replicas += strategy.num_replicas() > 1 && fast.bytes_moved > 0;
   }
   EXPECT_GT(with_pipelines, kCases / 3);
+  EXPECT_GT(with_replicas, kCases / 5);
   EXPECT_GT(bounded, kCases / 10);
   EXPECT_LT(left_out, kCases / 10);
 }

@@ -42,7 +42,7 @@ DeviceSet gpus(std::size_t count) {
 
 std::vector<std::string> order_on(const PipelineSimulator& simulator, const Placement& placement,
                                   const Strategy& strategy, std::size_t device, std::size_t devices) {
-  const Chunks chunks = simulator.chunks(placement);
+  const Chunks chunks = simulator.chunks(placement).value();
   const PipelineOrder order = pipeline_order(chunks, strategy, devices);
   std::vector<std::string> names;
   for (const std::uint32_t at : order.of_device[device]) {

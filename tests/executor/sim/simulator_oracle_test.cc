@@ -13,6 +13,7 @@
 #include "executor/sim/simulator.h"
 #include "graph/copied_op.h"
 #include "graph/lowering.h"
+#include "graph/training/replica_graph.h"
 #include "placement/order.h"
 #include "tests/support/sample_graphs.h"
 
@@ -48,6 +49,9 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
   const auto device = [&](OpId op) { return index(place[index(op)]); };
   const auto home = [&](std::size_t b) {
     return device(lowered.owner(BufferId{static_cast<std::uint32_t>(b)}));
+  };
+  const auto copy_bytes = [&](BufferId buffer) {
+    return graph.type_name(lowered.owner(buffer)) == kReduceType ? 0 : lowered.bytes(buffer);
   };
   const auto take = [&](std::size_t d, std::int64_t bytes) { peak[d] = std::max(peak[d], used[d] += bytes); };
   const auto request = [&](std::size_t b, std::size_t target) {
@@ -85,7 +89,7 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
       const BufferId id{static_cast<std::uint32_t>(it->first)};
       for (const OpId reader : lowered.readers(id))
         wanted |= device(reader) == it->second && done.count(index(reader)) == 0;
-      if (!wanted) used[it->second] -= lowered.bytes(id);
+      if (!wanted) used[it->second] -= copy_bytes(id);
       it = wanted ? std::next(it) : copies.erase(it);
     }
   };
@@ -119,7 +123,7 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
       const Link& link = devices.link(static_cast<DeviceId>(transfer.source), static_cast<DeviceId>(target));
       const double ns = link.latency_s * 1e9 + static_cast<double>(bytes) * (1e9 / link.bytes_per_s);
       transfer.end = now + static_cast<std::int64_t>(ns + 0.5);
-      take(target, bytes);
+      take(target, copy_bytes(BufferId{static_cast<std::uint32_t>(buffer)}));
       copies.insert(transfer.copy);
       moved += bytes;
     }
@@ -233,6 +237,32 @@ TEST(SimulatorOracle, AgreesOnSharedLinksAndSeveralEngines) {
           static_cast<DeviceId>(rng.below(static_cast<std::uint32_t>(devices.size())));
     }
   }
+}
+
+TEST(SimulatorOracle, AgreesOnReplicas) {
+  int exchanges = 0;
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 7};
+    const OpGraph one = testing::random_training_graph(rng, 8 + rng.below(40));
+    const Islands islands = seed % 3 == 0 ? Islands{{0, 1}, {2, 3}} : Islands{{0, 1, 2}};
+    const ReplicaGraph made = replica_graph(one, islands);
+    const DeviceSet devices = testing::sample_devices(2 + rng.below(3), rng.below(2) == 0, 40'000);
+    Simulator simulator{made.graph, devices, {.incremental = seed % 2 == 0}};
+    Placement placement = testing::random_placement(rng, made.graph.num_ops(), devices.size());
+    for (int k = 0; k < 3; ++k) {
+      Measurement fast;
+      ASSERT_TRUE(simulator.measure(placement, fast).ok());
+      expect_equal(fast, plain_simulation(made.graph, devices, placement));
+      const auto timed = simulator.measure_within(placement, 1).value();
+      ASSERT_TRUE(timed.has_value());
+      EXPECT_EQ(timed->bytes_over, fast.bytes_over);
+      if (::testing::Test::HasFailure()) return;
+      placement[rng.below(static_cast<std::uint32_t>(placement.size()))] = DeviceId{0};
+    }
+    exchanges += made.graph.num_ops() > islands.size() * islands[0].size() * one.num_ops();
+  }
+  EXPECT_GT(exchanges, 200);
 }
 
 TEST(SimulatorOracle, AgreesOnTheGraphsOfMemoryPlans) {
