@@ -53,6 +53,10 @@ class Replicator {
   /// Decides after which gradient, in the order in which they are made, a bucket ends.
   void find_buckets() {
     ends_bucket_.assign(graph_.num_tensors(), false);
+    std::int64_t total = 0;
+    for (std::uint32_t t = 0; t < graph_.num_tensors(); ++t)
+      if (passes_.is_gradient[t]) total += graph_.bytes(TensorId{t});
+    const std::int64_t most = std::min(kBucketBytes, total / kBuckets);
     std::string_view block;
     std::int64_t bytes = 0;
     std::size_t last = graph_.num_tensors();
@@ -61,7 +65,7 @@ class Replicator {
         const TensorId tensor = graph_.output(OpId{i}, k);
         if (!passes_.is_gradient[index(tensor)]) continue;
         const std::string_view own = numbered_block(graph_.group_name(OpId{i}));
-        if (last < graph_.num_tensors() && (own != block || bytes >= kBucketBytes)) {
+        if (last < graph_.num_tensors() && (own != block || bytes >= most)) {
           ends_bucket_[last] = true;
           bytes = 0;
         }

@@ -11,9 +11,11 @@
 
 namespace emplace {
 
-/// Bytes of gradients that are added up together, unless a block ends before. Source: `bucket_cap_mb` of
-/// PyTorch's DistributedDataParallel.
+/// Gradients that are added up together, unless a block ends before: this number of bytes (`bucket_cap_mb` of
+/// PyTorch's DistributedDataParallel), or a sixteenth of all gradients if that is less, so that most of them
+/// travel during the backward pass.
 inline constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
+inline constexpr std::int64_t kBuckets = 16;
 
 /// How replicas exchange gradients: in islands of equal size first, then between the islands.
 /// [islands, replicas of an island] Each replica once. Several islands with several replicas: in three parts;

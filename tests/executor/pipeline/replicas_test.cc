@@ -85,31 +85,41 @@ TEST(ReplicaGraph, UpdatesWaitForTheGradientsOfAllReplicas) {
   }
 }
 
-TEST(ReplicaGraph, EndsABucketAtABlockAndAtItsSize) {
+/// Buckets of gradients of this size, of which the first two are in another block: "b2 of 3" starts with b2
+/// and has 3.
+std::vector<std::string> buckets_of(std::uint32_t gradients, std::int64_t bytes) {
   OpGraphBuilder builder;
   builder.set_name("blocks");
-  // Gradients of 10 MB: two in block 0, four in block 1, of which three fill a bucket.
-  for (std::uint32_t k = 0; k < 6; ++k)
-    builder.add({.name = "w" + std::to_string(k), .type = "Parameter", .param_bytes = 1});
-  for (std::uint32_t k = 0; k < 6; ++k)
+  for (std::uint32_t k = 0; k < gradients; ++k)
     builder.add({.name = "b" + std::to_string(k),
                  .type = "Work",
-                 .outputs = {{DType::kU8, {10 << 20}}},
+                 .outputs = {{DType::kU8, {bytes}}},
                  .group = k < 2 ? "layer/0/attention" : "layer/1",
                  .phase = Phase::kBackward});
-  for (std::uint32_t k = 0; k < 6; ++k)
+  for (std::uint32_t k = 0; k < gradients; ++k)
     builder.add({.name = "u" + std::to_string(k),
                  .type = "Work",
-                 .inputs = {{6 + k, 0}},
+                 .inputs = {{k, 0}},
                  .outputs = {{DType::kU8, {1}}},
                  .phase = Phase::kUpdate});
   const ReplicaGraph made = replica_graph(std::move(builder).build().value(), {{0, 1}});
   std::vector<std::string> buckets;
+  const std::string_view end = "@bucket@r0";
   for (std::uint32_t i = 0; i < made.graph.num_ops(); ++i)
-    if (const std::string name{made.graph.name(OpId{i})}; name.ends_with("@bucket@r0"))
-      buckets.push_back(name + " of " + std::to_string(made.graph.inputs(OpId{i}).size()));
-  EXPECT_EQ(buckets,
-            (std::vector<std::string>{"b0@bucket@r0 of 2", "b2@bucket@r0 of 3", "b5@bucket@r0 of 1"}));
+    if (const std::string name{made.graph.name(OpId{i})}; name.ends_with(end))
+      buckets.push_back(name.substr(0, name.size() - end.size()) + " of " +
+                        std::to_string(made.graph.inputs(OpId{i}).size()));
+  return buckets;
+}
+
+TEST(ReplicaGraph, EndsABucketAtABlockAndAtItsSize) {
+  // Three gradients of 10 MiB exceed 25 MiB; of small ones each bucket has a sixteenth.
+  std::vector<std::string> large{"b0 of 2"}, small{"b0 of 2"};
+  for (std::uint32_t k = 2; k < 41; k += 3) large.push_back("b" + std::to_string(k) + " of 3");
+  for (std::uint32_t k = 2; k < 64; k += 4)
+    small.push_back("b" + std::to_string(k) + (k < 62 ? " of 4" : " of 2"));
+  EXPECT_EQ(buckets_of(41, 10 << 20), large);
+  EXPECT_EQ(buckets_of(64, 1 << 10), small);
 }
 
 TEST(Replicas, ExchangeTheLeastBytesThatAnAllReduceNeeds) {
