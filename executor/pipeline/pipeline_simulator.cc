@@ -116,7 +116,15 @@ struct PipelineSimulator::State {
     return unrolled(micro_batch, tables.lowered, chunks, order(chunks), placed);
   }
   Chunks chunks() const { return cut_into_chunks(micro_batch, tables.lowered, placed); }
-  PipelineOrder order(const Chunks& chunks) const { return pipeline_order(chunks, strategy, devices.size()); }
+  PipelineOrder order(const Chunks& chunks) const {
+    std::vector<std::int64_t> chunk_ns;
+    for (const Chunk& chunk : chunks.chunks) {
+      const std::int64_t* const row = tables.rows[index(chunk.device)];
+      std::int64_t& ns = chunk_ns.emplace_back(0);
+      for (const OpId op : chunk.kernels) ns += row[index(op)];
+    }
+    return pipeline_order(chunks, strategy, devices.size(), chunk_ns);
+  }
 
   const Strategy strategy;
   const DeviceSet& devices;

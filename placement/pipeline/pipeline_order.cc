@@ -13,9 +13,11 @@ namespace {
 
 class Scheduler {
  public:
-  Scheduler(const Chunks& chunks, const Strategy& strategy, std::size_t num_devices)
+  Scheduler(const Chunks& chunks, const Strategy& strategy, std::size_t num_devices,
+            std::span<const std::int64_t> chunk_ns)
       : chunks_{chunks},
         strategy_{strategy},
+        chunk_ns_{chunk_ns},
         of_device_(num_devices),
         readers_(chunks.size()),
         limit_(chunks.size(), kNoIndex),
@@ -53,7 +55,7 @@ class Scheduler {
     for (std::uint32_t d = 0; d < of_device_.size(); ++d) start(d, 0);
     std::vector<std::uint32_t> awake;
     while (!ends_.empty()) {
-      const std::uint64_t now = std::get<0>(ends_.top());
+      const std::int64_t now = std::get<0>(ends_.top());
       awake.clear();
       for (; !ends_.empty() && std::get<0>(ends_.top()) == now; ends_.pop()) {
         const std::uint32_t d = std::get<1>(ends_.top());
@@ -86,7 +88,7 @@ class Scheduler {
                                [&](std::uint32_t back) { return next < done_[back] + limit_[chunk]; });
   }
 
-  void start(std::uint32_t device, std::uint64_t now) {
+  void start(std::uint32_t device, std::int64_t now) {
     if (running_[device] != kNoIndex) return;
     const bool forward_first = strategy_.schedule == PipelineSchedule::kGPipe;
     using Rank = std::tuple<int, std::uint32_t, std::uint32_t>;
@@ -105,27 +107,29 @@ class Scheduler {
     order_.of_device[device].push_back(static_cast<std::uint32_t>(order_.actions.size()));
     order_.actions.push_back({best, started_[best]++});
     running_[device] = best;
-    ends_.emplace(now + (chunks_[best].phase == Phase::kForward ? 1 : 2), device);
+    ends_.emplace(now + chunk_ns_[best], device);
   }
 
   const Chunks& chunks_;
   const Strategy& strategy_;
+  const std::span<const std::int64_t> chunk_ns_;
   std::vector<std::vector<std::uint32_t>> of_device_;  // [devices] Its chunks.
   std::vector<std::vector<std::uint32_t>> readers_;    // [chunks]
   std::vector<std::uint32_t> limit_;  // [chunks] Micro-batches that may be between it and their return.
-  std::vector<std::vector<std::uint32_t>> returns_;     // [chunks] Its backward chunks on the same device.
-  std::vector<std::uint32_t> started_, done_;           // [chunks] Micro-batches.
-  std::vector<std::uint32_t> running_;                  // [devices] The chunk that runs; kNoIndex: none.
-  std::vector<std::uint32_t> forward_left_;             // [devices] Forward actions that have not ended.
-  using End = std::pair<std::uint64_t, std::uint32_t>;  // Time, device.
+  std::vector<std::vector<std::uint32_t>> returns_;    // [chunks] Its backward chunks on the same device.
+  std::vector<std::uint32_t> started_, done_;          // [chunks] Micro-batches.
+  std::vector<std::uint32_t> running_;                 // [devices] The chunk that runs; kNoIndex: none.
+  std::vector<std::uint32_t> forward_left_;            // [devices] Forward actions that have not ended.
+  using End = std::pair<std::int64_t, std::uint32_t>;  // Time, device.
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
   PipelineOrder order_;
 };
 
 }  // namespace
 
-PipelineOrder pipeline_order(const Chunks& chunks, const Strategy& strategy, std::size_t num_devices) {
-  return Scheduler{chunks, strategy, num_devices}.run();
+PipelineOrder pipeline_order(const Chunks& chunks, const Strategy& strategy, std::size_t num_devices,
+                             std::span<const std::int64_t> chunk_ns) {
+  return Scheduler{chunks, strategy, num_devices, chunk_ns}.run();
 }
 
 }  // namespace emplace

@@ -2,6 +2,7 @@
 /// The order in which devices run the chunks of micro-batches: the schedule of a pipeline.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "placement/pipeline/chunks.h"
@@ -21,14 +22,14 @@ struct PipelineOrder {
   std::vector<std::vector<std::uint32_t>> of_device;  ///< [devices] Positions in `actions`, ascending.
 };
 
-/// The order in which chunks would start if those of the forward pass took one unit of time, all others two,
-/// and copies none. An idle device takes
+/// The order in which chunks would start if copies took no time. An idle device takes
 /// - `1f1b`: a backward chunk, else a forward one. A forward chunk waits while as many of its
 ///   micro-batches have not returned as there are levels from it to the end of the forward pass: for one
 ///   stage per device, the published schedule;
 /// - `gpipe`: a forward chunk; backward ones when it has run all of these.
 /// Of several, that of the first micro-batch, then of the highest level. A chunk takes its micro-batches one
-/// after the other. A chunk of the update comes last. Pure.
-PipelineOrder pipeline_order(const Chunks& chunks, const Strategy& strategy, std::size_t num_devices);
+/// after the other. A chunk of the update comes last. `chunk_ns`: [chunks] the time of their kernels. Pure.
+PipelineOrder pipeline_order(const Chunks& chunks, const Strategy& strategy, std::size_t num_devices,
+                             std::span<const std::int64_t> chunk_ns);
 
 }  // namespace emplace

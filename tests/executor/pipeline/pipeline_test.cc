@@ -43,7 +43,9 @@ DeviceSet gpus(std::size_t count) {
 std::vector<std::string> order_on(const PipelineSimulator& simulator, const Placement& placement,
                                   const Strategy& strategy, std::size_t device, std::size_t devices) {
   const Chunks chunks = simulator.chunks(placement).value();
-  const PipelineOrder order = pipeline_order(chunks, strategy, devices);
+  std::vector<std::int64_t> chunk_ns;
+  for (const Chunk& chunk : chunks.chunks) chunk_ns.push_back(chunk.phase == Phase::kForward ? 1 : 2);
+  const PipelineOrder order = pipeline_order(chunks, strategy, devices, chunk_ns);
   std::vector<std::string> names;
   for (const std::uint32_t at : order.of_device[device]) {
     const Action& action = order.actions[at];
