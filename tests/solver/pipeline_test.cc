@@ -9,6 +9,7 @@
 
 #include "executor/pipeline/pipeline_simulator.h"
 #include "graph/copied_op.h"
+#include "solver/pipeline/pipeline_search.h"
 #include "solver/pipeline/stage_split.h"
 #include "solver/pipeline/strategy_search.h"
 #include "tests/support/manual_clock.h"
@@ -157,6 +158,74 @@ TEST(SearchStrategies, SharesByTheSpeedOfUnlikeDevices) {
   ASSERT_EQ(found.strategy->shares.size(), 2u);
   EXPECT_EQ(found.strategy->shares[0] + found.strategy->shares[1], 8u);
   EXPECT_GT(found.strategy->shares[1], found.strategy->shares[0]);
+}
+
+/// Blocks of two kernels each, of which the first one makes 8,000 bytes for the second one and for the
+/// backward pass.
+OpGraph blocks(std::uint32_t n) {
+  std::vector<testing::SampleOp> ops{{"in", {}, {10}, 0, 0, "Input"}};
+  for (std::uint32_t k = 0; k < n; ++k) {
+    const std::uint32_t read = static_cast<std::uint32_t>(ops.size()) - 1;
+    ops.push_back({"w" + std::to_string(k), {}, {100}, 0, 0, "Parameter"});
+    ops.push_back({"a" + std::to_string(k), {{k == 0 ? 0 : read, 0}, {read + 1, 0}}, {8000}, 100, 100});
+    ops.push_back({"f" + std::to_string(k), {{read + 2, 0}}, {100}, 100, 100});
+  }
+  for (std::uint32_t k = n; k-- > 0;) {
+    const std::uint32_t last = static_cast<std::uint32_t>(ops.size()) - 1, wide = 2 + 3 * k;
+    ops.push_back({"b" + std::to_string(k),
+                   {{last, 0}, {wide, 0}, {wide - 1, 0}},
+                   {100, 100},
+                   400,
+                   400,
+                   "Work",
+                   false,
+                   Phase::kBackward});
+  }
+  const auto back = static_cast<std::uint32_t>(ops.size()) - n;
+  for (std::uint32_t k = 0; k < n; ++k)
+    ops.push_back({"u" + std::to_string(k),
+                   {{1 + 3 * k, 0}, {back + n - 1 - k, 1}},
+                   {100},
+                   1,
+                   1,
+                   "Work",
+                   false,
+                   Phase::kUpdate});
+  const OpGraph graph = testing::sample_graph(ops);
+  OpGraphBuilder builder;
+  builder.set_name("blocks");
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    OpSpec op = copied_op(graph, OpId{i});
+    op.group = op.name == "in" ? "" : "layer/" + op.name.substr(1);
+    builder.add(std::move(op));
+  }
+  return std::move(builder).build().value();
+}
+
+TEST(SearchPipelines, RunsOnlyTheBlocksAgainThatDoNotFit) {
+  const OpGraph graph = blocks(8);
+  const auto planned_at = [&](std::int64_t memory) {
+    const DeviceSet devices = testing::sample_devices(2, false, memory);
+    const auto constraints = Constraints::make(graph, devices);
+    const CostTable costs{graph, devices};
+    Problem problem{graph, devices, *constraints, costs};
+    const ManualClock clock;
+    problem.context.clock = &clock;
+    problem.context.deadline = clock.now() + std::chrono::seconds{1};
+    problem.context.searches = false;
+    Judge judge;
+    judge.strategy.micro_batches = 8;
+    const auto model = make_model(graph, devices, judge);
+    auto answer = search_pipelines({}, problem, judge, *model, {.recompute = true});
+    EXPECT_TRUE(answer.ok());
+    EXPECT_TRUE(answer->measurement.valid);
+    return *std::move(answer);
+  };
+  // The first of two stages of four blocks holds two micro-batches: 64,000 bytes.
+  const Answer tight = planned_at(14'000), middle = planned_at(40'000);
+  EXPECT_GT(middle.plan.recompute.size(), 0u);
+  EXPECT_LT(middle.plan.recompute.size(), tight.plan.recompute.size());
+  EXPECT_LT(middle.measurement.step_time_s, tight.measurement.step_time_s);
 }
 
 }  // namespace
