@@ -28,6 +28,7 @@
 #include "solver/methods.h"
 #include "solver/pipeline/pipeline_search.h"
 #include "solver/pipeline/stage_split.h"
+#include "solver/pipeline/strategy_search.h"
 #include "solver/portfolio/portfolio.h"
 #include "solver/solve.h"
 
@@ -124,7 +125,8 @@ class ComparedMethods {
                  request.budget.seconds,      /*ordered=*/true},
         planned_{learned.portfolio_methods(), learned.moves(), judge, allowed, clock, request.budget.seconds},
         blocks_{heuristics(), judge},
-        stages_{request.judge.strategy},
+        stages_{judge.strategy},
+        copies_{judge.strategy},
         pipelines_{learned.portfolio_methods(), learned.moves(), judge, clock, request.budget.seconds} {}
 
   /// Errors: kInvalid for an unknown name, or an objective or a model that a method does not have.
@@ -133,8 +135,8 @@ class ComparedMethods {
     const bool step_time = request_.judge.objective == Objective::kStepTime;
     if ((method->transforms_graph() || method == &ordered_) && !step_time)
       return invalid("method '" + name + "'", "supports only --objective step-time", "remove --objective");
-    if (pipelined() &&
-        (method->transforms_graph() || method == &ordered_ || name == "pretrained" || learned_.learns(name)))
+    if (pipelined() && ((method->transforms_graph() && method != &copies_) || method == &ordered_ ||
+                        name == "pretrained" || learned_.learns(name)))
       return invalid("method '" + name + "'", "knows one micro-batch per step", "remove --micro-batches");
     methods_.push_back(with_decisions(method));
     return Unit{};
@@ -144,7 +146,7 @@ class ComparedMethods {
     const auto add = [&](std::span<const Method* const> some) {
       for (const Method* method : some) methods_.push_back(with_decisions(method));
     };
-    if (pipelined()) methods_.push_back(&stages_);
+    if (pipelined()) methods_.insert(methods_.end(), {&stages_, &copies_});
     add(all_methods());
     if (request_.judge.objective == Objective::kStepTime && !pipelined()) add(transforming_methods());
     if (allowed_.recompute) methods_.push_back(&blocks_);
@@ -173,6 +175,7 @@ class ComparedMethods {
     if (name == portfolio_.name() && pipelined()) return &pipelines_;
     if (name == portfolio_.name()) return &portfolio_;
     if (name == stages_.name() && pipelined()) return &stages_;
+    if (name == copies_.name() && pipelined()) return &copies_;
     if (name == blocks_.name() && allowed_.recompute) return &blocks_;
     if (name == ordered_.name()) return &ordered_;
     if (name == "pretrained") {
@@ -194,6 +197,7 @@ class ComparedMethods {
   const PlannedPortfolio planned_;
   const BlockCheckpoints blocks_;
   const StageSplit stages_;
+  const DataParallel copies_;
   const PipelinePortfolio pipelines_;
   std::vector<std::unique_ptr<Method>> owned_;
   std::vector<const Method*> methods_;
@@ -323,6 +327,8 @@ Result<ExitStatus> Compare::run(Console& console) {
   if (allowed.order)
     return invalid("--allow " + printable(allow_, 40), "has no order here",
                    "use recompute and offload, and the method auto+order");
+  if (inputs_.replicas != 1)
+    return invalid("--replicas", "is no option of a comparison", "see its row data-parallel");
   if (request.judge.strategy.pipelined() && (allowed.memory() || request.noise))
     return invalid("--micro-batches " + inputs_.micro_batches, "is not compared with memory plans or noise",
                    "remove --allow and --jitter");

@@ -15,6 +15,7 @@ namespace emplace {
 /// answer.
 class StageSplit final : public Method {
  public:
+  /// `strategy` must outlive it, and may be filled in later.
   explicit StageSplit(const Strategy& strategy) : strategy_{strategy} {}
   std::string_view name() const override { return "stages"; }
   std::string_view summary() const override { return "consecutive parts of the forward pass, by their time"; }
@@ -22,7 +23,7 @@ class StageSplit final : public Method {
   Result<Answer> find(const Problem& problem, Executor& executor) const override;
 
  private:
-  const Strategy strategy_;
+  const Strategy& strategy_;
 };
 
 }  // namespace emplace

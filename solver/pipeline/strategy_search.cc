@@ -1,5 +1,7 @@
 #include "solver/pipeline/strategy_search.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -173,6 +175,24 @@ Result<Answer> search_strategies(const std::vector<const Method*>& methods, cons
   }
   best->evaluations = evaluations;
   return *std::move(best);
+}
+
+Result<Answer> DataParallel::find(const Problem& problem, Executor&) const {
+  std::uint32_t replicas = 0;
+  for (std::uint32_t r = 2; r <= problem.devices.size(); ++r)
+    if (consecutive_groups(problem.devices, r)) replicas = r;
+  const std::vector<Strategy> strategies =
+      replicas == 0 ? std::vector<Strategy>{} : replicated(strategy_, problem, replicas);
+  if (strategies.empty())
+    return Error{Errc::kNoPlacement, "needs several devices, and a micro-batch for each"};
+  Answer best{.notes = {fmt::format("measures {} copies of the model; not a placement of one", replicas)}};
+  for (const Strategy& strategy : strategies) {
+    PipelineSimulator simulator{problem.graph, problem.devices, strategy};
+    Measurement measured;
+    EMPLACE_TRY(simulator.measure(Placement(problem.graph.num_ops(), strategy.replicas[0][0]), measured));
+    if (++best.evaluations == 1 || better(measured, best.measurement)) best.measurement = std::move(measured);
+  }
+  return best;
 }
 
 }  // namespace emplace

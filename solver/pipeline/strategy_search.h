@@ -23,4 +23,19 @@ std::vector<Strategy> replicated(const Strategy& strategy, const Problem& proble
 Result<Answer> search_strategies(const std::vector<const Method*>& methods, const Problem& problem,
                                  const Judge& judge, const Allowed& allowed);
 
+/// A row of comparisons: one replica for each device, with the whole model, as PyTorch's DDP.
+class DataParallel final : public Method {
+ public:
+  /// `strategy`, whose micro-batches it shares, must outlive it, and may be filled in later.
+  explicit DataParallel(const Strategy& strategy) : strategy_{strategy} {}
+  std::string_view name() const override { return "data-parallel"; }
+  std::string_view summary() const override { return "the whole model on each device (several copies)"; }
+  bool transforms_graph() const override { return true; }
+  /// Errors: kNoPlacement with one device, or fewer micro-batches than devices.
+  Result<Answer> find(const Problem& problem, Executor& executor) const override;
+
+ private:
+  const Strategy& strategy_;
+};
+
 }  // namespace emplace

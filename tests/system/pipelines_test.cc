@@ -72,12 +72,18 @@ TEST_F(Pipelines, ArePlacedInStagesThatBeatOneDevice) {
   std::vector<std::string> compared;
   double stages_s = 0;
   const ordered_json table = json_of(about("compare", {"--micro-batches", "12", "--budget", "0.3s"}));
+  double copies_s = 0;
   for (const auto& row : table["methods"]) {
     compared.push_back(row["method"]);
+    if (compared.back() == "data-parallel") copies_s = row["step_time_s"];
     if (compared.back() == "stages") stages_s = row["step_time_s"];
   }
   EXPECT_LT(stages_s, single["measured"]["step_time_s"].get<double>());
-  EXPECT_THAT(compared, AllOf(Contains("stages"), Contains("auto"), Not(Contains("towers-sync"))));
+  EXPECT_NEAR(copies_s, single["measured"]["step_time_s"].get<double>() / 3, 0.2 * copies_s);
+  EXPECT_THAT(refused(about("compare", {"--micro-batches", "6", "--replicas", "3"})),
+              HasSubstr("--replicas: is no option of a comparison"));
+  EXPECT_THAT(compared, AllOf(Contains("stages"), Contains("data-parallel"), Contains("auto"),
+                              Not(Contains("towers-sync"))));
 
   // The file states the strategy, and what reads it obeys it; an option is stronger.
   const Finished evaluated = run(about("evaluate", {placed_}));
