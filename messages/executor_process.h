@@ -28,9 +28,11 @@ struct DeviceFacts {
   std::int64_t l2_bytes = 0;
   std::vector<std::string> tables;  ///< Devices of the catalogue whose measured kernels time it.
   std::string family;
+  double dispatch_us = 0, unaligned_rate = 1;
   EMPLACE_FIELDS(name, host, profile, kind, memory_bytes, profile_memory_bytes, peak_gflops,
                  matrix_peak_gflops, bandwidth_gbs, bandwidth_efficiency, launch_us, efficiency, signatures,
-                 signature_us, costs, own_efficiency, peaks_gflops, l2_bytes, tables, family)
+                 signature_us, costs, own_efficiency, peaks_gflops, l2_bytes, tables, family, dispatch_us,
+                 unaligned_rate)
 };
 
 /// parent -> executor process, the first message. Answer: ExecutorReady or ExecutorRefused.

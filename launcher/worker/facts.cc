@@ -43,7 +43,9 @@ messages::PrepareExecutor prepare_facts(const DeviceSet& devices, const RealOpti
                                {p.peaks_gflops.begin(), p.peaks_gflops.end()},
                                p.l2_bytes,
                                p.tables,
-                               p.family});
+                               p.family,
+                               p.dispatch_us,
+                               p.unaligned_rate});
     if (p.costs == nullptr) continue;
     for (const SignatureCosts::Entry& entry : p.costs->entries()) {
       prepare.devices.back().signatures.push_back(entry.signature);
@@ -99,6 +101,8 @@ Result<DeviceSet> devices_of(const messages::PrepareExecutor& prepare) {
     p.l2_bytes = facts.l2_bytes;
     p.tables = facts.tables;
     p.family = facts.family;
+    p.dispatch_us = facts.dispatch_us;
+    p.unaligned_rate = facts.unaligned_rate;
     if (facts.signatures.size() != facts.signature_us.size()) return damaged();
     std::vector<SignatureCosts::Entry> costs;
     for (std::size_t i = 0; i < facts.signatures.size(); ++i)

@@ -142,6 +142,7 @@ GraphKernels::GraphKernels(const OpGraph& graph) {
 KernelModel::KernelModel(const DeviceRates& rates, const FittedTables& tables)
     : tables_{tables},
       launch_us_{rates.launch_us},
+      unaligned_rate_{rates.unaligned_rate},
       bytes_per_us_{rates.bandwidth_gbs * 1e3},
       l2_bytes_{rates.l2_bytes} {
   std::vector<std::string> from{rates.tables.begin(), rates.tables.end()};
@@ -200,9 +201,11 @@ double KernelModel::us(const GraphKernels::Kernel& kernel) const {
   const Row& from = row(shape.kind, shape.arithmetic);
   const double launch_us = from.table == nullptr ? launch_us_ : from.table->launch_us;
   const double us = shape.count * launch_us * shape.launches + floor_us(shape);
+  const double rate = shape.unaligned ? unaligned_rate_ : 1;
   return from.table == nullptr
-             ? us
-             : us * std::exp(tables_.residual(*from.table, from.as_one ? kernel.as_one : kernel.point));
+             ? us / rate
+             : us * std::exp(tables_.residual(*from.table, from.as_one ? kernel.as_one : kernel.point)) /
+                   rate;
 }
 
 CostTrust KernelModel::trust(KernelKind kind, Arithmetic arithmetic) const {

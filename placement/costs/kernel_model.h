@@ -47,6 +47,7 @@ struct DeviceRates {
   double bandwidth_gbs = 0;                           ///< Bandwidth of its memory [GB/s].
   double l2_bytes = 0;                                ///< 0: unknown.
   double launch_us = 0;                               ///< Least time of a kernel without a table [us].
+  double unaligned_rate = 1;            ///< Rate of unaligned products, as a share of that of others.
   std::string_view name;                ///< The device, as in the catalogue: tables of this name are its own.
   std::span<const std::string> tables;  ///< Devices whose tables describe it, best first.
   std::string_view family;              ///< The family whose tables it takes otherwise; empty: none.
@@ -115,7 +116,7 @@ class KernelModel {
   double memory_us(double bytes) const;
 
   const FittedTables& tables_;
-  double launch_us_, bytes_per_us_, l2_bytes_;
+  double launch_us_, unaligned_rate_, bytes_per_us_, l2_bytes_;
   std::array<std::array<Row, kNumArithmetics>, kNumKernelKinds> rows_{};
 };
 

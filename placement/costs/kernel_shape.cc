@@ -70,6 +70,7 @@ KernelShapes::KernelShapes(const OpGraph& graph) {
         KernelShape& kernel = kernels.of[k];
         const bool gates = kernel.kind == KernelKind::kElementwise && arithmetic == Arithmetic::kTf32;
         kernel.arithmetic = gates ? Arithmetic::kFp32 : arithmetic;
+        kernel.unaligned &= arithmetic == Arithmetic::kFp16 || arithmetic == Arithmetic::kBf16;
         // Reading the cache is what takes time.
         if (kernel.kind == KernelKind::kDecode && reads_fp8(graph, op, role.second))
           kernel.arithmetic = Arithmetic::kFp8;

@@ -59,8 +59,9 @@ struct KernelShape {
   std::uint32_t count = 1;
   std::array<double, 4> at{1, 1, 1, 1};  ///< Sizes as KernelKind lists them, each >= 1.
   double flops = 0;
-  double bytes = 0;     ///< Traffic of the device's memory.
-  double launches = 1;  ///< Its share of a launch: less than 1 where one kernel runs several ops.
+  double bytes = 0;        ///< Traffic of the device's memory.
+  double launches = 1;     ///< Its share of a launch: less than 1 where one kernel runs several ops.
+  bool unaligned = false;  ///< A product of 16-bit tensors, with rows that are no multiples of 16 bytes.
   bool operator==(const KernelShape&) const = default;
 };
 

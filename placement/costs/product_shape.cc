@@ -41,6 +41,16 @@ KernelShape kernel_of(const ProductSizes& product) {
   return kernel;
 }
 
+/// Whether a row of an operand or of the result has a number of elements that is no multiple of 8. The rows
+/// of a factor are along n or k where it is a weight. Without one it is the gradient of weights, whose rows
+/// are along m and n, unless it is a batch, as of attention, whose factors may lie either way.
+bool has_uneven_rows(const ProductSizes& product, bool has_weight) {
+  const auto uneven = [](std::int64_t size) { return size % 8 != 0; };
+  const auto [batch, m, n, k] = product;
+  if (batch > 1) return uneven(m) || uneven(n) || uneven(k);
+  return uneven(n) || uneven(has_weight ? k : m);
+}
+
 /// One product. n belongs to the weights: y = w x counts as its transpose.
 void add_contraction(const OpSizes& op, Kernels& kernels) {
   const std::size_t first = op.role().first, second = op.role().second;
@@ -50,6 +60,7 @@ void add_contraction(const OpSizes& op, Kernels& kernels) {
   if (!product) return;
   if (product->batch == 1 && op.is_weight(first) && !op.is_weight(second)) std::swap(product->m, product->n);
   KernelShape kernel = kernel_of(*product);
+  kernel.unaligned = has_uneven_rows(*product, op.is_weight(first) || op.is_weight(second));
   kernel.flops = static_cast<double>(op.flops());
   kernel.bytes = op.traffic();
   kernels.add(kernel);

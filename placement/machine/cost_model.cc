@@ -204,7 +204,17 @@ struct OpCosts::State {
            profile.own_efficiency[static_cast<std::size_t>(classify(graph, op))];
   }
 
-  double estimate_us(OpId op) const {
+  /// What the host needs to issue an op [us].
+  double dispatch_us(OpId op) const {
+    if (kernels == nullptr) return profile.dispatch_us;
+    double launches = 0;
+    for (const std::uint32_t kernel : kernels->of(op)) launches += kernels->distinct()[kernel].shape.launches;
+    return profile.dispatch_us * std::min(1.0, launches);
+  }
+
+  double estimate_us(OpId op) const { return std::max(device_us(op), dispatch_us(op)); }
+
+  double device_us(OpId op) const {
     if (kernels == nullptr) return roofline_us(graph, op, profile, rate_of(op));
     if (is_own(op)) return roofline_us(graph, op, profile);
     double us = 0;
@@ -215,7 +225,7 @@ struct OpCosts::State {
   OpTime estimate(OpId op) const {
     const bool own = is_own(op);
     if (kernels == nullptr || own)
-      return {estimate_us(op),
+      return {device_us(op),
               own ? CostTrust{CostSource::kCalibrated, 0}
                   : CostTrust{CostSource::kDataSheet, FittedTables::shipped().version_1().mean},
               peak_us(graph, op, profile)};
@@ -234,7 +244,10 @@ OpCosts::~OpCosts() = default;
 OpTime OpCosts::of(OpId op) const {
   if (state_->graph.is_view(op) || state_->graph.is_state(op)) return {};
   const double known = state_->known.us(op);
-  return std::isnan(known) ? state_->estimate(op) : OpTime{known, {CostSource::kCalibrated, 0}};
+  if (!std::isnan(known)) return {known, {CostSource::kCalibrated, 0}};
+  OpTime time = state_->estimate(op);
+  time.us = std::max(time.us, state_->dispatch_us(op));
+  return time;
 }
 
 double OpCosts::us(OpId op) const {

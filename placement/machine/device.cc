@@ -26,6 +26,10 @@ Result<Unit> check_device(const Device& device) {
   }
   if (!std::isfinite(profile.launch_us) || profile.launch_us < 0)
     return invalid(where, "launch time must not be negative");
+  if (!std::isfinite(profile.dispatch_us) || profile.dispatch_us < 0)
+    return invalid(where, "dispatch time must not be negative");
+  if (!(profile.unaligned_rate > 0 && profile.unaligned_rate <= 1))
+    return invalid(where, "unaligned_rate must be above 0 and at most 1");
   for (std::size_t c = 2; c < kNumOpClasses; ++c) {
     if (!rate(profile.efficiency[c]))
       return invalid(where, "efficiency of " + std::string{op_class_name(static_cast<OpClass>(c))} +
@@ -42,6 +46,7 @@ bool Profile::operator==(const Profile& other) const {
   return same_costs && name == other.name && kind == other.kind && peak_gflops == other.peak_gflops &&
          matrix_peak_gflops == other.matrix_peak_gflops && bandwidth_gbs == other.bandwidth_gbs &&
          bandwidth_efficiency == other.bandwidth_efficiency && launch_us == other.launch_us &&
+         dispatch_us == other.dispatch_us && unaligned_rate == other.unaligned_rate &&
          efficiency == other.efficiency && cost_version == other.cost_version &&
          own_efficiency == other.own_efficiency && peaks_gflops == other.peaks_gflops &&
          l2_bytes == other.l2_bytes && tables == other.tables && family == other.family;
@@ -56,6 +61,7 @@ DeviceRates Profile::rates() const {
           .bandwidth_gbs = bandwidth_gbs,
           .l2_bytes = static_cast<double>(l2_bytes),
           .launch_us = launch_us,
+          .unaligned_rate = unaligned_rate,
           .name = name,
           .tables = tables,
           .family = family};
@@ -246,6 +252,7 @@ std::string DeviceSet::sha256() const {
          {p.peak_gflops, p.matrix_peak_gflops, p.bandwidth_gbs, p.bandwidth_efficiency, p.launch_us})
       number(value);
     for (const double value : p.efficiency) number(value);
+    if (p.dispatch_us != 0 || p.unaligned_rate != 1) number(p.dispatch_us), number(p.unaligned_rate);
     if (p.cost_version != CostVersion::k1) {  // The hashes of version 1 are in records.
       append(&p.cost_version, sizeof p.cost_version);
       const std::uint64_t own = p.own_efficiency.to_ullong();

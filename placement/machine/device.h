@@ -34,6 +34,9 @@ struct Profile {
   double bandwidth_efficiency = 1;
   double launch_us = 0;                            ///< Launch overhead per op [us].
   std::array<double, kNumOpClasses> efficiency{};  ///< [OpClass] Unused for state and view.
+  /// Least time of an op [us]: the host needs it to issue one, whatever the kernel. Ops that share a kernel
+  /// share it. Measured times include it.
+  double dispatch_us = 0;
   std::shared_ptr<const SignatureCosts> costs;  ///< Times measured on such a device; null if there are none.
   CostVersion cost_version = CostVersion::k1;   ///< How the times of other ops are estimated.
   /// [OpClass] Classes whose efficiency is the user's own. Their ops are estimated by version 1 even where
@@ -44,6 +47,9 @@ struct Profile {
   // version 1 does, at the peak of their arithmetic.
   /// [Arithmetic] Dense peaks of products [GFLOP/s], with FP32 accumulation; 0: the device lacks the units.
   std::array<double, kNumArithmetics> peaks_gflops{};
+  /// The share of their rate that products of 16-bit tensors reach if a row of an operand is no multiple of
+  /// 16 bytes (KernelShape::unaligned), within (0, 1].
+  double unaligned_rate = 1;
   std::int64_t l2_bytes = 0;  ///< The last cache that all its units share [B].
   /// Devices of the catalogue whose measured kernels time it, the best first; empty: those of the family.
   std::vector<std::string> tables;

@@ -76,6 +76,8 @@ KnownProfile read_profile(TomlTable table, CostVersion costs) {
   if (const auto rate = table.bytes_per_s("bandwidth")) profile.bandwidth_gbs = *rate * 1e-9;
   if (const auto share = table.number("bandwidth_efficiency")) profile.bandwidth_efficiency = *share;
   if (const auto launch = table.seconds("launch")) profile.launch_us = *launch * 1e6;
+  if (const auto dispatch = table.seconds("dispatch")) profile.dispatch_us = *dispatch * 1e6;
+  if (const auto rate = table.number("unaligned_rate")) profile.unaligned_rate = *rate;
   if (auto efficiency = table.table("efficiency")) {
     for (std::size_t c = 2; c < kNumOpClasses; ++c) {
       const auto value = efficiency->number(op_class_name(static_cast<OpClass>(c)));

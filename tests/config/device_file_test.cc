@@ -29,6 +29,8 @@ name = "mine"
 base = "k40"
 peak = "5TFLOP/s"
 launch = "2us"
+dispatch = "30us"
+unaligned_rate = 0.25
 efficiency = { matmul = 0.9 }
 
 [[device]]
@@ -63,6 +65,8 @@ profile = "nvlink2"
   EXPECT_EQ((*devices)[DeviceId{1}].memory_bytes, std::int64_t{2} << 30);
   EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.peak_gflops, 5000);
   EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.launch_us, 2);
+  EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.dispatch_us, 30);
+  EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.unaligned_rate, 0.25);
   EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.efficiency[static_cast<std::size_t>(OpClass::kMatmul)],
                    0.9);
   EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.efficiency[static_cast<std::size_t>(OpClass::kNorm)], 0.2)
@@ -186,6 +190,11 @@ TEST(DeviceFile, RefusesImpossibleMachines) {
     many += "[[device]]\nname = \"d" + std::to_string(i) + "\"\nprofile = \"k40\"\n";
   expect_refused(many + "[[link]]\nbetween = [\"*\", \"*\"]\nbandwidth = \"1GB/s\"\n", "limit of 256");
   expect_refused(a + "reserve = \"12GiB\"\n", "memory must be above zero");
+  const std::string mine = "[[profile]]\nname = \"mine\"\nbase = \"k40\"\n",
+                    one = "[[device]]\nprofile = \"mine\"\n";
+  expect_refused(mine + "dispatch = 5\n" + one, "with a unit");
+  expect_refused(mine + "unaligned_rate = 0\n" + one, "unaligned_rate must be above 0 and at most 1");
+  expect_refused(mine + "unaligned_rate = 2\n" + one, "unaligned_rate must be above 0 and at most 1");
 }
 
 TEST(DeviceFile, DeviceOfTheCatalogueNeedsOnlyItsName) {

@@ -67,6 +67,8 @@ class DeviceFacts(Message):
     l2_bytes: I64 = 0
     tables: Texts = field(default_factory=list)
     family: Text = ""
+    dispatch_us: F64 = 0.0
+    unaligned_rate: F64 = 1.0
 
 
 class PrepareExecutor(Message, number=15):

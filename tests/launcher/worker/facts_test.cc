@@ -25,7 +25,8 @@ OpGraph some_graph() {
 
 TEST(Facts, MachineOfEachCostVersionRoundTrips) {
   const std::string own =
-      "[[profile]]\nname = \"mine\"\nbase = \"h100\"\npeak = \"50TFLOP/s\"\nefficiency = { conv = 0.5 }\n"
+      "[[profile]]\nname = \"mine\"\nbase = \"h100\"\npeak = \"50TFLOP/s\"\n"
+      "dispatch = \"20us\"\nunaligned_rate = 0.25\nefficiency = { conv = 0.5 }\n"
       "[[device]]\nprofile = \"mine\"\n[[device]]\nprofile = \"l40s\"\n[[device]]\nprofile = \"k40\"\n";
   const DeviceSet islands = parse_machine("h100 x 2 by nvlink4, h100").value();
   const auto sent_islands = devices_of(prepare_facts(islands, RealOptions{}));

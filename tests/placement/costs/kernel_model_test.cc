@@ -121,6 +121,20 @@ TEST(KernelModel, ComputesAtThePeakOfTheArithmetic) {
   EXPECT_NEAR(model.floor_us(product(4096, 4096, 4096, kBf16).shape), wide.shape.flops / 4e6, 1e-3);
 }
 
+TEST(KernelModel, UnalignedProductsRunAtAShareOfTheRate) {
+  DeviceRates rates = rates_of("one", kOne, "");
+  const KernelModel even{rates, small_tables()};
+  rates.unaligned_rate = 0.25;
+  const KernelModel uneven{rates, small_tables()};
+  auto kernel = product(4096, 4096, 4096, kBf16);
+  EXPECT_EQ(uneven.us(kernel), even.us(kernel));
+  const double aligned_us = even.us(kernel);
+  kernel.shape.unaligned = true;
+  EXPECT_EQ(even.us(kernel), aligned_us);
+  EXPECT_NEAR(uneven.us(kernel), 4 * aligned_us, 1e-9 * aligned_us);
+  EXPECT_EQ(uneven.floor_us(kernel.shape), even.floor_us(kernel.shape)) << "peaks stay bounds";
+}
+
 TEST(KernelModel, StatesWhereATimeIsFrom) {
   const KernelModel own{rates_of("one", kOne, "some"), small_tables()};
   const KernelModel kin{rates_of("other", kOne, "some"), small_tables()};

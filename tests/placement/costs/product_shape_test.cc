@@ -48,6 +48,29 @@ TEST(ProductShape, ColumnsBelongToTheWeights) {
   EXPECT_THAT(kernel_of(plain).at, ElementsAre(70, 30, 50, 1));
 }
 
+TEST(ProductShape, RowsOf16BitTensorsThatFillNo16BytesAreUnaligned) {
+  const auto is_unaligned = [](std::vector<TensorSizes> inputs, TensorSizes output,
+                               std::vector<std::size_t> weights, DType dtype = DType::kF16) {
+    return kernel_of({.type = inputs[0].size() == 3 ? "aten::bmm" : "aten::mm",
+                      .inputs = std::move(inputs),
+                      .outputs = {std::move(output)},
+                      .dtype = dtype,
+                      .weights = std::move(weights)})
+        .unaligned;
+  };
+  EXPECT_TRUE(is_unaligned({{1024, 64}, {64, 50257}}, {1024, 50257}, {1})) << "logits";
+  EXPECT_TRUE(is_unaligned({{1024, 50257}, {50257, 64}}, {1024, 64}, {1})) << "the gradient of their input";
+  EXPECT_TRUE(is_unaligned({{50257, 1024}, {1024, 64}}, {50257, 64}, {})) << "that of their weights";
+  EXPECT_TRUE(is_unaligned({{1024, 64}, {64, 50257}}, {1024, 50257}, {1}, DType::kBF16));
+  EXPECT_FALSE(is_unaligned({{1024, 64}, {64, 50257}}, {1024, 50257}, {1}, DType::kF32));
+  EXPECT_FALSE(is_unaligned({{1024, 64}, {64, 50304}}, {1024, 50304}, {1}));
+  EXPECT_FALSE(is_unaligned({{77, 64}, {64, 128}}, {77, 128}, {1})) << "the number of rows does not matter";
+  EXPECT_FALSE(is_unaligned({{77, 128}, {128, 64}}, {77, 64}, {1}));
+  EXPECT_FALSE(is_unaligned({{128, 77}, {77, 64}}, {128, 64}, {}));
+  EXPECT_TRUE(is_unaligned({{4, 77, 64}, {4, 64, 77}}, {4, 77, 77}, {})) << "scores of 77 tokens";
+  EXPECT_FALSE(is_unaligned({{4, 80, 64}, {4, 64, 80}}, {4, 80, 80}, {}));
+}
+
 TEST(ProductShape, ABatchOfProductsIsOneKernel) {
   const KernelShape one =
       kernel_of({.type = "aten::bmm", .inputs = {{24, 10, 64}, {24, 64, 20}}, .outputs = {{24, 10, 20}}});

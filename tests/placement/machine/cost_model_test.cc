@@ -134,6 +134,39 @@ TEST(CostModel, MeasuredTimesTakePrecedenceAndAcceleratorsAreGpus) {
       << "the CPU falls back to its launch time";
 }
 
+TEST(CostModel, NoEstimateIsBelowTheTimeThatTheHostNeedsToIssueAnOp) {
+  OpGraphBuilder builder;
+  const auto add = [&](std::string name, std::string type, std::vector<EdgeSpec> inputs, std::int64_t size) {
+    return builder.add({.name = std::move(name),
+                        .type = std::move(type),
+                        .inputs = std::move(inputs),
+                        .outputs = {{DType::kF32, {size}}}});
+  };
+  const OpId input = add("input", "Input", {}, 1 << 20);
+  const OpId small = add("small", "aten::relu", {{static_cast<std::uint32_t>(index(input)), 0}}, 1 << 20);
+  const OpId view = builder.add({.name = "view",
+                                 .type = "aten::view",
+                                 .inputs = {{static_cast<std::uint32_t>(index(small)), 0}},
+                                 .outputs = {{DType::kF32, {1 << 20}}},
+                                 .view = true});
+  const OpId measured = builder.add({.name = "measured", .type = "Work", .measured_us = {{"gpu", 3}}});
+  const OpGraph graph = *std::move(builder).build();
+  for (const CostVersion costs : {CostVersion::k1, CostVersion::k2}) {
+    Profile profile = *find_profile("h100", costs);
+    const double before_us = OpCosts{graph, profile}.us(small);
+    ASSERT_LT(before_us, 40);
+    profile.dispatch_us = before_us / 2;
+    EXPECT_EQ(OpCosts(graph, profile).us(small), before_us) << "the kernel takes longer";
+    profile.dispatch_us = 40;
+    const OpCosts late{graph, profile};
+    EXPECT_EQ(late.us(small), 40);
+    EXPECT_EQ(late.of(small).us, 40);
+    EXPECT_EQ(late.us(view), 0);
+    EXPECT_EQ(late.us(input), 0);
+    EXPECT_EQ(late.us(measured), 3) << "a measurement includes it";
+  }
+}
+
 TEST(CostModel, DevicesOfOneProfileShareARow) {
   const OpGraph graph = testing::sample_graph({{"a"}});
   const CostTable costs{graph, testing::sample_devices(4, true, 1 << 20)};

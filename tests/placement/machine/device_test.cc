@@ -42,6 +42,14 @@ TEST(DeviceSet, RefusesImpossibleMachines) {
   broken = k40("a");
   broken.profile.peak_gflops = std::numeric_limits<double>::quiet_NaN();
   refused({broken}, kLink, "peak rate");
+  broken = k40("a");
+  broken.profile.dispatch_us = -1;
+  refused({broken}, kLink, "dispatch");
+  for (const double rate : {0.0, 1.5, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    broken = k40("a");
+    broken.profile.unaligned_rate = rate;
+    refused({broken}, kLink, "unaligned_rate");
+  }
 }
 
 TEST(Profiles, SuggestTheNearestAndIncludeCalibratedOnes) {
@@ -64,6 +72,15 @@ TEST(DeviceSet, HashCoversEverythingThatDeterminesATime) {
   other.profile.own_efficiency.set(static_cast<std::size_t>(OpClass::kConv));
   EXPECT_NE(second, DeviceSet::make({k40("a"), other}, kLink)->sha256());
   EXPECT_NE(base, DeviceSet::make({k40("a"), k40("b")}, {12e9, 11e-6})->sha256());
+  other = k40("b");
+  other.profile.dispatch_us = 0.5;
+  const auto dispatched = DeviceSet::make({k40("a"), other}, kLink)->sha256();
+  EXPECT_NE(base, dispatched);
+  EXPECT_FALSE(other.profile == k40("b").profile);
+  other = k40("b");
+  other.profile.unaligned_rate = 0.5;
+  EXPECT_NE(base, DeviceSet::make({k40("a"), other}, kLink)->sha256());
+  EXPECT_NE(dispatched, DeviceSet::make({k40("a"), other}, kLink)->sha256());
 }
 
 }  // namespace
