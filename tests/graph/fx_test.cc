@@ -130,6 +130,49 @@ TEST(FxText, ReadsLinesOfALog) {
   EXPECT_THAT(graph_notes(graph), ::testing::Contains(HasSubstr("has 2 graphs")));
 }
 
+TEST(FxText, ReadsGraphsThatTheLogNames) {
+  // Torch's logger writes the name of the code before the class. Parts of the graph are indented below it.
+  const std::string_view body = R"(
+            def forward(self, x: "f32[2, 3]"):
+                relu: "f32[2, 3]" = torch.relu(x);  x = None
+                return (relu,)
+                class body_0(torch.nn.Module):
+                    def forward(self, z: "f32[2, 3]"):
+                        return (z,)
+)";
+  const std::string title = "TRACED GRAPH\n ===== Forward graph 0 =====\n";
+  for (const std::string name :
+       {" <eval_with_key>.1", " /usr/lib/torch/fx/_lazy_graph_module.py", " Compiled0"})
+    for (const std::string module : {"GraphModule", "<lambda>"}) {
+      SCOPED_TRACE(name + " " + module);
+      std::string one = title;
+      one.append(name).append(" class ").append(module).append("(torch.nn.Module):").append(body);
+      const auto graph = read_fx(one + one);
+      ASSERT_TRUE(graph.ok()) << graph.error().context;
+      EXPECT_EQ(graph->num_ops(), 2u);
+      EXPECT_THAT(graph_notes(*graph), ::testing::Contains(HasSubstr("has 2 graphs")));
+    }
+}
+
+TEST(FxText, ReadsExportedModulesWithTypesBelowTheSignature) {
+  const std::string_view rest = R"(
+        fc_weight: "f32[5, 3]" = self.fc.weight
+        linear: "f32[2, 5]" = torch.ops.aten.linear.default(x, fc_weight);  x = fc_weight = None
+        add: "f32[2, 5]" = torch.ops.aten.add.Tensor(linear, y);  y = None
+        return pytree.tree_unflatten((add,), self._out_spec)
+)";
+  const auto signature = read_fx(module(R"(x: "f32[2, 3]", y: "f32[2, 5]")", rest));
+  const auto below = read_fx(module("x, y", R"(
+        x: "f32[2, 3]"; y: "f32[2, 5]";
+
+        x, y, = fx_pytree.tree_flatten_spec(([x, y], {}), self._in_spec)
+        _guards_fn = self._guards_fn(x, y);  _guards_fn = None
+)" + std::string{rest}));
+  ASSERT_TRUE(below.ok()) << below.error().context;
+  EXPECT_EQ(below->num_ops(), 5u);
+  EXPECT_EQ(graph_sha256(*below), graph_sha256(signature.value()));
+}
+
 TEST(FxText, CountsGroupedConvolutionsAndListsUnknownOps) {
   const OpGraph graph = read_fx(module(R"(arg0_1: "f32[1, 4, 6, 6]", arg1_1: "f32[8, 2, 3, 3]")", R"(
         conv: "f32[1, 8, 4, 4]" = torch.ops.aten.convolution.default(arg0_1, arg1_1, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 2)

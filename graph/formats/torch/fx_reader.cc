@@ -159,6 +159,7 @@ class FxReader {
       if (input.type.empty()) untyped_inputs_.insert(input.name);
       return input.type.empty() ? Result<Unit>{Unit{}} : add_number(input.name, "");
     }
+    untyped_inputs_.erase(input.name);  // Exported modules have the types below the signature.
     const DType dtype = spec->dtype;
     const std::uint32_t tensor = add_state(input.name, "Input", *std::move(spec));
     backward_[tensor] = input.name.starts_with("tangents");

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kDeepestExpr = 64;
 constexpr std::string_view kFxQuotes = "\"'";
+constexpr std::string_view kModule = "(torch.nn.Module):";
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -229,8 +230,8 @@ class FxTextReader {
     while (next_line()) {
       if (bad_) return fail("has an unclosed bracket or quote");
       const std::string_view line = stripped(line_);
-      if (line.starts_with("class ")) {
-        on_class();
+      if (line.starts_with("class ") || (line.ends_with(kModule) && line.find(" class ") < line.size())) {
+        on_class(line);
       } else if (line.starts_with("def ")) {
         EMPLACE_TRY(on_forward(line));
       } else if (inside_ && !line.empty()) {
@@ -302,9 +303,11 @@ class FxTextReader {
     bad_ = bad_ || (inside_ && (nesting.in_quote() || open < 0));
   }
 
-  /// Graphs nested in the first one are its parts; those beside it are separate graphs.
-  void on_class() {
+  /// Graphs nested in the first one are its parts; those beside it are separate graphs. Torch's logger writes
+  /// the name of a separate graph's code before its class: "<eval_with_key>.1 class GraphModule(…):".
+  void on_class(std::string_view line) {
     inside_ = !seen_forward_;
+    if (!line.starts_with("class ")) indent_ = 0;
     if (out_.graphs == 0) level_ = indent_;
     if (indent_ <= level_) ++out_.graphs;
   }
