@@ -22,8 +22,8 @@ Result<Unit> add(OpenDims& dims, std::string_view text) {
   const std::string_view name = text.substr(0, equals), number = text.substr(equals + 1);
   std::int64_t size = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), size);
-  if (error != std::errc{} || end != number.data() + number.size() || size < 1 || size > kLargest)
-    return invalid(where, "must have a size from 1 to 2^31");
+  if (error != std::errc{} || end != number.data() + number.size() || size < 0 || size > kLargest)
+    return invalid(where, "must have a size from 0 to 2^31");
   const auto [it, fresh] = dims.named.try_emplace(std::string{name}, size);
   if (!fresh && it->second != size) return invalid(where, "sets a second size", "set one size per name");
   return Unit{};
@@ -58,6 +58,15 @@ std::optional<std::int64_t> DimUsage::size_of(std::string_view name, std::size_t
     add_once(batches_, name);
   }
   return size;
+}
+
+std::optional<std::vector<std::int64_t>> DimUsage::shape_of(std::string_view name) {
+  std::vector<std::int64_t> shape;
+  for (std::string dim;
+       dim = std::string{name} + "." + std::to_string(shape.size()), given_.named.contains(dim);)
+    shape.push_back(*size_of(dim, 1));
+  if (shape.empty()) return std::nullopt;
+  return shape;
 }
 
 std::string DimUsage::missing_as_option() const {

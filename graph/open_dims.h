@@ -24,7 +24,7 @@ struct OpenDims {
 };
 
 /// Parses `--shape` arguments: "batch=8" or "batch=8,seq=512". Errors (kInvalid): not NAME=SIZE; a size
-/// outside of 1 to 2^31; two sizes for one name.
+/// outside of 0 to 2^31; two sizes for one name.
 Result<OpenDims> parse_open_dims(std::span<const std::string> texts);
 
 /// Tracks the open dimensions that a reader encountered and the given sizes that were used.
@@ -35,6 +35,9 @@ class DimUsage {
   /// As OpenDims::size_of; additionally a name that got its size as a first dimension keeps it everywhere.
   /// Dimensions without a size are recorded for missing().
   std::optional<std::int64_t> size_of(std::string_view name, std::size_t axis);
+  /// The sizes of a tensor whose rank the file lacks: those given for NAME.0, NAME.1, … Nothing without
+  /// NAME.0, whose absence is not recorded.
+  std::optional<std::vector<std::int64_t>> shape_of(std::string_view name);
   bool any_missing() const { return !missing_.empty(); }
   /// Open dimensions without a size, each name once, "" for unnamed ones.
   const std::vector<std::string>& missing() const { return missing_; }

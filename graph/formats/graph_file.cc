@@ -71,6 +71,35 @@ OpGraph with_float32(OpGraph graph, Float32 use) {
   return std::move(graph).with_meta_json(meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+bool is_json_or_msgpack(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) return true;
+  const std::size_t at = text.find_first_not_of(" \t\r\n");
+  if (at == std::string_view::npos) return false;
+  return text[at] == '{' || (static_cast<unsigned char>(text[at]) & 0xf0) == 0x80 || text[at] == '\xde' ||
+         text[at] == '\xdf';
+}
+
+/// What a file without a readable graph is, and how to get one.
+Error unknown_format(std::string_view text, std::string_view where) {
+  constexpr std::string_view kExport = "export the model: torch.export.save or torch.onnx.export";
+  const std::string_view head = text.substr(0, 4096);
+  const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
+  if (text.starts_with("ML\xEFR") || has("stablehlo.") || has("mhlo.") || has("func.func"))
+    return invalid(where, "is an MLIR module (StableHLO), not HLO text",
+                   "write jax.jit(f).lower(…).as_text(\"hlo\"), or .compile().as_text()");
+  if (text.starts_with("GGUF")) return invalid(where, "is a GGUF file: weights without a graph", kExport);
+  if (text.size() > 9 && text[8] == '{' &&
+      text.substr(1, 7).find_first_not_of('\0', 3) == std::string_view::npos)
+    return invalid(where, "is a safetensors file: weights without a graph", kExport);
+  if (where.ends_with(".onnx.data") || where.ends_with(".onnx_data"))
+    return invalid(where, "is the data of an ONNX model", "read the .onnx file beside it");
+  if (where.ends_with(".py"))
+    return invalid(where, "is a Python program",
+                   std::string{kExport} + ", or trace it with em.trace (docs/guide/python.md)");
+  return invalid(where, "is not a known format: expected one of " + format_names() +
+                            " (docs/reference/file_formats.md)");
+}
+
 /// Formats 0.0314 as "3.1 %".
 std::string percent(double share) {
   const auto tenths = std::llround(share * 1000);
@@ -117,6 +146,9 @@ GraphFormat recognise_format(std::span<const std::byte> bytes, std::string_view 
 Result<OpGraph> parse_graph(std::span<const std::byte> bytes, std::string_view where,
                             const ReadOptions& options) {
   if (bytes.empty()) return invalid(where, "is empty");
+  if (!options.format && recognise_format(bytes, where) == GraphFormat::kEmplace &&
+      !is_json_or_msgpack(text_of(bytes)))
+    return unknown_format(text_of(bytes), where);
   const FormatReader& format = format_of(options.format.value_or(recognise_format(bytes, where)));
   auto graph = format.parse(bytes, where, options.dims);
   if (!graph || !options.float32) return graph;

@@ -216,11 +216,27 @@ TEST_F(GraphFile, EveryShippedGraphLoads) {
 
 // --- Bad input ---
 
+TEST_F(GraphFile, FilesWithoutAGraphAreCalledWhatTheyAre) {
+  const auto error = [](std::string_view where, std::string_view text) {
+    const auto graph = parse_graph(std::as_bytes(std::span{text.data(), text.size()}), where);
+    return graph ? std::string{"read"} : graph.error().context;
+  };
+  EXPECT_THAT(error("net.mlir", "module @jit_f {\n  func.func public @main() {"),
+              AllOf(HasSubstr("is an MLIR module (StableHLO)"), HasSubstr("as_text(\"hlo\")")));
+  EXPECT_THAT(error("net.bin", std::string_view{"ML\xEFR\1\2", 6}), HasSubstr("is an MLIR module"));
+  EXPECT_THAT(error("net.gguf", std::string_view{"GGUF\3\0\0\0", 8}), HasSubstr("is a GGUF file: weights"));
+  EXPECT_THAT(error("a.safetensors", std::string_view{"\x40\0\0\0\0\0\0\0{\"a\":", 13}),
+              HasSubstr("is a safetensors file"));
+  EXPECT_THAT(error("vit.onnx.data", "\x01\x02"), HasSubstr("read the .onnx file beside it"));
+  EXPECT_THAT(error("unet.py", "import torch"),
+              AllOf(HasSubstr("is a Python program"), HasSubstr("em.trace")));
+}
+
 TEST_F(GraphFile, ReportsWhereTextIsNotJson) {
   EXPECT_THAT(graph_file_error("{\"format\": \"emplace-graph v1\",\n oops}"),
               AllOf(StartsWith("g.json: is not JSON"), HasSubstr("line 2")));
   EXPECT_THAT(graph_file_error("hello"),
-              HasSubstr("is not a known format: expected JSON, MessagePack, ONNX"));
+              AllOf(HasSubstr("is not a known format: expected one of "), HasSubstr(format_names())));
   EXPECT_THAT(graph_file_error(""), HasSubstr("is empty"));
   EXPECT_THAT(graph_file_error("   \n "), HasSubstr("is not a known format"));
   EXPECT_THAT(graph_file_error(document(op()).substr(0, 180)), HasSubstr("is not JSON"));

@@ -64,8 +64,9 @@ TEST(HloText, LoopHasItsBodysWorkTimesItsLength) {
   const OpGraph known = load_graph(kHloFiles / "loop_compiled.hlo").value(),
                 once = load_graph(kHloFiles / "loop_lowered.hlo").value();
   EXPECT_NEAR(static_cast<double>(flops(known)), 5.0 * static_cast<double>(flops(once)), 16);
-  EXPECT_THAT(graph_notes(known), ::testing::IsEmpty());
-  EXPECT_THAT(graph_notes(once), ::testing::ElementsAre(HasSubstr("1 loops of unknown length")));
+  EXPECT_THAT(graph_notes(known), ::testing::ElementsAre(HasSubstr("loops: 1; each is placed as one op")));
+  EXPECT_THAT(graph_notes(once),
+              ::testing::ElementsAre(HasSubstr("1 loops of unknown length"), HasSubstr("loops: 1")));
 }
 
 TEST(HloText, ConvolutionsWithoutPaddingAndWithGroupsAreExact) {
@@ -369,6 +370,63 @@ TEST(HloText, ReadsOrRefusesEveryTruncationInOneLine) {
     if (graph) continue;
     EXPECT_EQ(graph.error().context.find('\n'), std::string::npos) << size;
   }
+}
+
+TEST(HloText, ALoopDoesNotReturnWhatItCarries) {
+  constexpr std::string_view kLoop = R"(HloModule net
+%body (a: (s32[], f32[2,4], f32[9,4,4])) -> (s32[], f32[2,4], f32[9,4,4]) {
+  %a = (s32[], f32[2,4], f32[9,4,4]) parameter(0)
+  %k = s32[] get-tuple-element(%a), index=0
+  %h = f32[2,4] get-tuple-element(%a), index=1
+  %w = f32[9,4,4] get-tuple-element(%a), index=2
+  %n = f32[2,4] tanh(%h)
+  ROOT %r = (s32[], f32[2,4], f32[9,4,4]) tuple(%k, %n, %w)
+}
+%cond (c: (s32[], f32[2,4], f32[9,4,4])) -> pred[] {
+  %c = (s32[], f32[2,4], f32[9,4,4]) parameter(0)
+  ROOT %t = pred[] constant(true)
+}
+ENTRY %main (x: f32[2,4], params: f32[9,4,4]) -> f32[9,4,4] {
+  %x = f32[2,4] parameter(0)
+  %params = f32[9,4,4] parameter(1), metadata={op_name="params"}
+  %zero = s32[] constant(0)
+  %t = (s32[], f32[2,4], f32[9,4,4]) tuple(%zero, %x, %params)
+  %loop = (s32[], f32[2,4], f32[9,4,4]) while(%t), condition=%cond, body=%body, backend_config={"known_trip_count":{"n":"9"}}
+  %same = f32[9,4,4] get-tuple-element(%loop), index=2
+  %h = f32[2,4] get-tuple-element(%loop), index=1
+  %end = f32[2,4] negate(%h)
+  ROOT %neg = f32[9,4,4] negate(%same)
+}
+)";
+  const OpGraph graph = read_text("net.hlo", kLoop).value();
+  const OpId loop = op_named(graph, "loop"), end = op_named(graph, "end"), neg = op_named(graph, "neg");
+  ASSERT_EQ(graph.num_outputs(loop), 1u);
+  EXPECT_EQ(graph.bytes(graph.output(loop, 0)), 2 * 4 * 4);
+  EXPECT_EQ(graph.producer(graph.inputs(end)[0]), loop);
+  EXPECT_EQ(graph.name(graph.producer(graph.inputs(neg)[0])), "params");
+  EXPECT_THAT(graph_notes(graph), ::testing::Contains(::testing::HasSubstr("unroll=True")));
+}
+
+TEST(HloText, NotesWhatLooksLikeWeightsWithoutNames) {
+  constexpr std::string_view kNet = R"(HloModule step
+ENTRY %main (x: f16[8,64], w: f16[64,64], keys: f16[4,64,16], q: f16[4,2,16], both: f16[64,32]) -> f16[8,64] {
+  %x = f16[8,64] parameter(0)
+  %w = f16[64,64] parameter(1)
+  %keys = f16[4,64,16] parameter(2)
+  %q = f16[4,2,16] parameter(3)
+  %both = f16[64,32] parameter(4)
+  %d = f16[8,64] dot(%x, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  %s = f16[4,2,64] dot(%q, %keys), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}
+  %m = f16[8,32] dot(%x, %both), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  %o = f16[64,32] negate(%both)
+  ROOT %t = (f16[8,64], f16[4,2,64], f16[8,32], f16[64,32]) tuple(%d, %s, %m, %o)
+}
+)";
+  const OpGraph graph = read_text("net.hlo", kNet).value();
+  EXPECT_THAT(graph_notes(graph), ::testing::Contains(HasSubstr(": 1 parameters that only products read")));
+  std::string named{kNet};
+  named.replace(named.find("parameter(1)"), 12, "parameter(1), metadata={op_name=\"params\"}");
+  EXPECT_THAT(graph_notes(read_text("net.hlo", named).value()), ::testing::IsEmpty());
 }
 
 }  // namespace

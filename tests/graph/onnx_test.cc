@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "graph/formats/graph_file.h"
 #include "graph/formats/onnx/onnx_flops.h"
 #include "tests/graph/onnx_model.h"
@@ -16,6 +17,7 @@ namespace emplace {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -125,9 +127,124 @@ TEST(Onnx, GroupedConvolutionsAndAttributesRoundTrip) {
   EXPECT_EQ(graph.attrs_json(find(graph, "conv")), R"({"groups":8})");
 }
 
+TEST(Onnx, GraphsAreCalledAfterTheirFileWhereTheExporterNamesAllAlike) {
+  for (const auto& [name, called] :
+       {std::pair{"main_graph", "m"}, {"torch_jit", "m"}, {"", "m"}, {"bert", "bert"}}) {
+    Model model;
+    model.graph().set_name(name);
+    model.node("Relu", "relu", {"x"}, {"y"});
+    EXPECT_EQ(model.read().value().name(), called);
+  }
+}
+
+TEST(Onnx, SizesThatDependOnDataCountAsTheirMaximumOrAsGiven) {
+  Model model;
+  model.input("boxes", {2, 5, 4});
+  model.input("scores", {2, 3, 5});
+  auto& most = model.initializer("most", {1}, onnx::TensorProto::INT64);
+  most.add_int64_data(4);
+  model.node("NonZero", "where", {"x"}, {"at"});
+  model.node("Transpose", "turned", {"at"}, {"rows"});
+  model.node("NonMaxSuppression", "nms", {"boxes", "scores", "most"}, {"kept"});
+  model.node("Unique", "unique", {"x"}, {"values", "first", "inverse", "counts"});
+  model.node("Shape", "shape", {"rows"}, {"sizes"});
+  const OpGraph graph = model.read().value();
+  EXPECT_THAT(shape(graph, "turned"), ElementsAre(16, 2));
+  EXPECT_THAT(shape(graph, "nms"), ElementsAre(2 * 3 * 4, 3));
+  EXPECT_THAT(shape(graph, "unique"), ElementsAre(16));
+  EXPECT_THAT(graph_notes(graph),
+              Contains(AllOf(HasSubstr("at.1 (16), kept.0 (24), values.0 (16), first.0 (16) and 1 more"),
+                             HasSubstr("--shape at.1=N"))));
+  const OpGraph given = model.read({.named = {{"at.1", 7}, {"kept.0", 0}}, .batch = {}}).value();
+  EXPECT_THAT(shape(given, "turned"), ElementsAre(7, 2));
+  EXPECT_THAT(shape(given, "nms"), ElementsAre(0, 3));
+  EXPECT_THAT(model.error({.named = {{"at.0", 7}}, .batch = {}}), HasSubstr("no dimension called 'at.0'"));
+}
+
+TEST(Onnx, SizesThatTheFileDeclaresForDataWin) {
+  // An exporter's symbol for the size, and a shape that it knows better than the rule.
+  Model model;
+  model.node("NonZero", "where", {"x"}, {"at"});
+  model.node("Compress", "some", {"x", "mask"}, {"few"});
+  model.initializer("mask", {6}, onnx::TensorProto::BOOL);
+  model.node("Mystery", "mine", {"at"}, {"far"});
+  const auto declare = [&](const char* name, int type, std::vector<const char*> dims) {
+    auto& value = *model.graph().add_value_info();
+    value.set_name(name);
+    value.mutable_type()->mutable_tensor_type()->set_elem_type(type);
+    for (const char* dim : dims) {
+      auto& one = *value.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim();
+      if (std::isdigit(dim[0]) != 0)
+        one.set_dim_value(std::stol(dim));
+      else
+        one.set_dim_param(dim);
+    }
+  };
+  declare("at", onnx::TensorProto::INT64, {"2", "u0"});
+  declare("few", onnx::TensorProto::FLOAT, {"3"});
+  declare("far", onnx::TensorProto::FLOAT, {"u0", "5"});
+  const OpGraph graph = model.read().value();
+  EXPECT_THAT(shape(graph, "where"), ElementsAre(2, 16));
+  EXPECT_THAT(shape(graph, "some"), ElementsAre(3));
+  EXPECT_THAT(shape(graph, "mine"), ElementsAre(16, 5));
+  const OpGraph given = model.read({.named = {{"u0", 9}}, .batch = {}}).value();
+  EXPECT_THAT(shape(given, "mine"), ElementsAre(9, 5));
+}
+
+TEST(Onnx, SizesOfAnyTensorAreGiven) {
+  Model model;
+  model.node("Mystery", "mine", {"x"}, {"far"});
+  model.node("Relu", "relu", {"far"}, {"y"});
+  EXPECT_THAT(model.error(), AllOf(HasSubstr("node 'mine'"), HasSubstr("--shape far.0=…,far.1=…")));
+  auto& value = *model.graph().add_value_info();
+  value.set_name("far");
+  value.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  EXPECT_THAT(shape(model.read({.named = {{"far.0", 3}, {"far.1", 4}}, .batch = {}}).value(), "relu"),
+              ElementsAre(3, 4));
+  value.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(3);
+  value.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim();
+  EXPECT_THAT(model.error(), HasSubstr("--shape far.1=…"));
+  EXPECT_THAT(shape(model.read({.named = {{"far.1", 4}}, .batch = {}}).value(), "relu"), ElementsAre(3, 4));
+}
+
+TEST(Onnx, ReadsShapeValuesFromTheDataFile) {
+  const std::filesystem::path folder = std::filesystem::path{::testing::TempDir()} / "onnx_shape_values";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder / "data");
+  Model model;
+  auto& sizes = model.initializer("sizes", {2}, onnx::TensorProto::INT64);
+  sizes.set_data_location(onnx::TensorProto::EXTERNAL);
+  const auto entry = [&](const char* key, const char* value) {
+    auto& one = *sizes.add_external_data();
+    one.set_key(key), one.set_value(value);
+  };
+  entry("location", "data/w.bin"), entry("offset", "8"), entry("length", "16");
+  model.node("Split", "split", {"x", "sizes"}, {"a", "b"}).add_attribute()->set_name("axis");
+  auto& axis = *model.graph().mutable_node(0)->mutable_attribute(0);
+  axis.set_type(onnx::AttributeProto::INT), axis.set_i(1);
+  const std::string text = model.proto().SerializeAsString();
+  ASSERT_TRUE(write_file(folder / "m.onnx", text).ok());
+  EXPECT_THAT(load_graph(folder / "m.onnx").error().context,
+              AllOf(HasSubstr("put the file 'data/w.bin' with the values of 'sizes' beside the model")));
+  const std::int64_t values[]{99, 3, 5};
+  const std::string raw{reinterpret_cast<const char*>(values), sizeof values};
+  ASSERT_TRUE(write_file(folder / "data" / "w.bin", raw).ok());
+  const auto graph = load_graph(folder / "m.onnx");
+  ASSERT_TRUE(graph.ok()) << graph.error().context;
+  EXPECT_THAT(shape(*graph, "split"), ElementsAre(2, 3));
+  // A link may lead out of the folder; a file may be too short.
+  ASSERT_TRUE(write_file(folder / "elsewhere", raw).ok());
+  std::filesystem::remove(folder / "data" / "w.bin");
+  std::filesystem::create_symlink(folder / "elsewhere", folder / "data" / "w.bin");
+  EXPECT_FALSE(load_graph(folder / "m.onnx").ok());
+  std::filesystem::remove(folder / "data" / "w.bin");
+  ASSERT_TRUE(write_file(folder / "data" / "w.bin", raw.substr(0, 23)).ok());
+  EXPECT_FALSE(load_graph(folder / "m.onnx").ok());
+}
+
 TEST(Onnx, RefusesTensorsWithoutShapeOrProducer) {
   Model shapeless;
-  shapeless.node("NonZero", "nz", {"x"}, {"y"});
+  shapeless.node("Mystery", "nz", {"x"}, {"y"});
   shapeless.graph().add_output()->set_name("y");
   EXPECT_THAT(shapeless.error(), AllOf(HasSubstr("node 'nz'"), HasSubstr("'y' has no shape")));
   Model dangling;

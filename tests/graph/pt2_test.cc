@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/crc.hpp>
+#include <tuple>
 
 #include "graph/formats/graph_file.h"
 #include "tests/graph/graph_text.h"
@@ -153,6 +154,70 @@ TEST(Pt2, CountsATiedWeightOnce) {
     EXPECT_EQ(state_bytes(apart, "Parameter"), 2 * 6 * 4 * 4);
   }
   EXPECT_EQ(read_text("a.pt2", two_weights("[")).value().num_ops(), 4u);
+}
+
+/// A program with an input x [8, 4], a call of `target` with a graph of one product [8, 4] x [4, 4], and a
+/// relu.
+std::string with_graph(const std::string& target, const std::string& before, const std::string& after,
+                       int graphs = 1) {
+  const auto tensor = [](int rows, int columns) {
+    return R"({"dtype":7,"sizes":[{"as_int":)" + std::to_string(rows) + R"(},{"as_int":)" +
+           std::to_string(columns) + "}]}";
+  };
+  const auto named = [](const std::string& name) { return R"({"as_tensor":{"name":")" + name + R"("}})"; };
+  const std::string product =
+      R"({"target":"torch.ops.aten.mm.default","name":"mm","inputs":[{"name":"self","arg":)" + named("a") +
+      R"(},{"name":"mat2","arg":)" + named("b") + R"(}],"outputs":[)" + named("mm") + "]}";
+  std::string arguments = before;
+  for (int k = 0; k < graphs; ++k)
+    arguments += R"({"name":"","arg":{"as_graph":{"name":"g","graph":{"inputs":[)" + named("a") + "," +
+                 named("b") + R"(],"outputs":[)" + named("mm") + R"(],"nodes":[)" + product +
+                 R"(],"tensor_values":{"a":)" + tensor(8, 4) + R"(,"b":)" + tensor(4, 4) + R"(,"mm":)" +
+                 tensor(8, 4) + "}}}}},";
+  const std::string call = R"({"target":"torch.ops.higher_order.)" + target +
+                           R"(","name":"call","inputs":[)" + arguments + after + R"(],"outputs":[)" +
+                           named("y") + "]}";
+  const std::string relu =
+      R"({"target":"torch.ops.aten.relu.default","name":"relu","inputs":[{"name":"self","arg":)" +
+      named("y") + R"(}],"outputs":[)" + named("relu") + "]}";
+  const auto input = [&](const std::string& name) { return R"({"user_input":{"arg":)" + named(name) + "}}"; };
+  return archive("models/model.json",
+                 R"({"schema_version":{"major":8,"minor":1},"graph_module":{"graph":{"nodes":[)" + call +
+                     "," + relu + R"(],"tensor_values":{"x":)" + tensor(8, 4) + R"(,"w":)" + tensor(4, 4) +
+                     R"(,"y":)" + tensor(8, 4) + R"(,"relu":)" + tensor(8, 4) +
+                     R"(}},"signature":{"input_specs":[)" + input("x") + "," + input("w") + "]}}}");
+}
+
+TEST(Pt2, BlocksAreOpenedAndOtherGraphsCount) {
+  const std::string x = R"({"name":"","arg":{"as_tensor":{"name":"x"}}})",
+                    w = R"({"name":"","arg":{"as_tensor":{"name":"w"}}})";
+  const std::string lists =
+      R"({"name":"","arg":{"as_tensors":[{"name":"x"}]}},{"name":"","arg":{"as_tensors":[{"name":"w"}]}})";
+  const std::string flag = R"({"name":"","arg":{"as_bool":false}},)";
+  for (const auto& [target, before, after] :
+       {std::tuple<std::string, std::string, std::string>{"wrap_with_set_grad_enabled", flag, x + "," + w},
+        {"wrap_with_autocast", flag, x + "," + w},
+        {"invoke_subgraph", "", R"({"name":"","arg":{"as_string":"id"}},)" + x + "," + w}}) {
+    SCOPED_TRACE(target);
+    const OpGraph graph = read_text("a.pt2", with_graph(target, before, after)).value();
+    ASSERT_EQ(graph.num_ops(), 4u);
+    const OpId product = op_named(graph, "call/mm"), relu = op_named(graph, "relu");
+    EXPECT_EQ(graph.flops(product), 2 * 8 * 4 * 4);
+    EXPECT_EQ(graph.name(graph.producer(graph.inputs(product)[0])), "x");
+    EXPECT_EQ(graph.producer(graph.inputs(relu)[0]), product);
+    EXPECT_THAT(uncounted_ops(graph), ::testing::IsEmpty());
+  }
+  const auto work = [&](const std::string& target, const std::string& before, int graphs, bool known) {
+    const OpGraph graph = read_text("a.pt2", with_graph(target, before, lists, graphs)).value();
+    EXPECT_EQ(graph.num_ops(), 4u);
+    EXPECT_EQ(uncounted_ops(graph).empty(), known) << target;
+    return graph.flops(op_named(graph, "call"));
+  };
+  EXPECT_EQ(work("cond", x + ",", 2, true), 2 * 8 * 4 * 4);        // The costlier branch.
+  EXPECT_EQ(work("map_impl", "", 1, true), 8 * 2 * 8 * 4 * 4);     // One for each row of x.
+  EXPECT_EQ(work("scan", "", 1, true), 4 * 2 * 8 * 4 * 4);         // One for each row of w.
+  EXPECT_EQ(work("while_loop", "", 2, false), 2 * 2 * 8 * 4 * 4);  // One iteration.
+  EXPECT_THAT(pt2_error(with_graph("wrap_with_autocast", "", x)), HasSubstr("reads 'b'"));
 }
 
 TEST(Pt2, RefusesAnotherSchema) {

@@ -78,7 +78,7 @@ TEST(OpenDimensions, AreListedAndTakenFromTheCommandLine) {
   EXPECT_THAT(refused({"inspect", kBert}),
               AllOf(HasSubstr("'batch', 'sequence'"), HasSubstr("--shape batch=…,sequence=…")));
   EXPECT_THAT(refused({"inspect", kBert, "--shape", "batch=2"}), HasSubstr("open dimensions: 'sequence'"));
-  EXPECT_THAT(refused({"inspect", kBert, "--shape", "batch=0"}), HasSubstr("size from 1 to 2^31"));
+  EXPECT_THAT(refused({"inspect", kBert, "--shape", "batch=-1"}), HasSubstr("size from 0 to 2^31"));
   EXPECT_THAT(refused({"inspect", kBert, "--shape", "batch"}), HasSubstr("is not NAME=SIZE"));
   EXPECT_THAT(refused({"inspect", kResnet, "--batch", "8"}), HasSubstr("no open first dimension"));
   const auto flops = [](const std::vector<std::string>& sizes) {

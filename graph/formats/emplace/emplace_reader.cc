@@ -221,10 +221,7 @@ class GraphSax {
     const bool is_text = first == '{' || text_.starts_with("\xEF\xBB\xBF");
     const bool is_map =
         (static_cast<unsigned char>(first) & 0xf0) == 0x80 || first == '\xde' || first == '\xdf';
-    if (!is_text && !is_map)
-      return invalid(where_,
-                     "is not a known format: expected JSON, MessagePack, ONNX, a TensorFlow graph or a "
-                     "PipeDream profile");
+    if (!is_text && !is_map) return invalid(where_, "is neither JSON nor MessagePack");
     lines_ = is_text;
     bool complete = false;
     try {

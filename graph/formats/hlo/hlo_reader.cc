@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/capped.h"
 #include "graph/formats/hlo/hlo.h"
 #include "graph/formats/hlo/hlo_text.h"
 #include "graph/formats/hlo/hlo_work.h"
@@ -59,6 +60,7 @@ class HloReader {
                                     [](const HloComputation& one) { return one.entry; });
     if (entry == text_.computations.end()) return invalid(where_, "has no ENTRY computation");
     find_aliases();
+    find_weights(*entry);
     for (const HloInstruction& one : entry->instructions) {
       line_ = one.line;
       EMPLACE_TRY(add(*entry, one));
@@ -84,6 +86,34 @@ class HloReader {
       if (!numbers.empty()) aliased_.insert(numbers[0]);
       at += 3;
     }
+  }
+
+  /// In a file whose parameters have no names, a parameter looks like a weight if products alone read it, as
+  /// their second and larger factor, without a batch.
+  void find_weights(const HloComputation& entry) {
+    for (const HloInstruction& one : entry.instructions)
+      if (one.opcode == "parameter") {
+        const std::string_view name = quoted_after(one.attribute("metadata"), "op_name");
+        named_ = named_ || name.find("params") != std::string_view::npos ||
+                 name.find("opt_state") != std::string_view::npos;
+      }
+    if (named_) return;
+    std::set<std::string_view> no_weights;
+    const auto shape_of = [&](std::string_view name) -> const HloShape* {
+      const auto it = entry.by_name.find(name);
+      return it == entry.by_name.end() ? nullptr : &entry.instructions[it->second].shape;
+    };
+    for (const HloInstruction& one : entry.instructions)
+      for (std::size_t k = 0; k < one.operands.size(); ++k) {
+        const HloShape *weight = shape_of(one.operands[k]), *data = shape_of(one.operands[0]);
+        const bool product = one.opcode == "dot" && one.attribute("lhs_batch_dims").empty();
+        const bool second = product && k == 1 && weight != nullptr && data != nullptr && !weight->tuple &&
+                            is_floating(weight->tensor.dtype) &&
+                            capped::elements(weight->tensor.shape) > capped::elements(data->tensor.shape);
+        if (second) weights_.insert(one.operands[k]);
+        if (!second) no_weights.insert(one.operands[k]);
+      }
+    for (const std::string_view name : no_weights) weights_.erase(name);
   }
 
   static void flatten(const HloShape& shape, std::vector<TensorSpec>& out) {
@@ -133,6 +163,7 @@ class HloReader {
     op.name = std::string{one.name};
     op.inputs = std::move(inputs);
     flatten(one.shape, op.outputs);
+    const std::vector<bool> carried = carried_through(one, op.outputs.size(), op.inputs.size());
     op.flops = count.flops;
     const OpKind* kind = find_kind(Vocabulary::kHlo, one.opcode);
     op.type = type_of(one, kind == nullptr ? StateKind::kNone : kind->state, count, op_name);
@@ -146,12 +177,53 @@ class HloReader {
     training_ = training_ || op.phase == Phase::kBackward;
     if (const std::int64_t size = hlo_group_size(one, text_.header); size > 0) group_sizes_[op.name] = size;
     std::vector<EdgeSpec> made;
-    for (std::uint32_t k = 0; k < op.outputs.size(); ++k)
-      made.push_back({static_cast<std::uint32_t>(ops_.size()), k});
+    std::vector<TensorSpec> changed;
+    for (std::size_t k = 0; k < op.outputs.size(); ++k) {
+      if (carried[k]) {
+        made.push_back(op.inputs[k]);
+        continue;
+      }
+      made.push_back({static_cast<std::uint32_t>(ops_.size()), static_cast<std::uint32_t>(changed.size())});
+      changed.push_back(std::move(op.outputs[k]));
+    }
+    op.outputs = std::move(changed);
     if ((leaves_ += made.size()) > kMaxLeaves) return fail("exceeds the limit of 2^24 tuple elements");
     values_[one.name] = std::move(made);
     ops_.push_back(std::move(op));
     return Unit{};
+  }
+
+  /// Which leaves of a loop's result its body passes on as they are, such as weights: they are the operands
+  /// themselves. [leaves] All false for other instructions, and if the loop changes everything.
+  std::vector<bool> carried_through(const HloInstruction& one, std::size_t leaves, std::size_t inputs) {
+    std::vector<bool> carried(leaves, false);
+    if (one.opcode != "while") return carried;
+    ++loops_;
+    const auto names = hlo_names(one.attribute("body"));
+    const auto body = names.empty() ? text_.by_name.end() : text_.by_name.find(names[0]);
+    if (body == text_.by_name.end() || inputs != leaves || !one.shape.tuple) return carried;
+    const HloComputation& in = text_.computations[body->second];
+    const auto instruction = [&](std::string_view name) -> const HloInstruction* {
+      const auto it = in.by_name.find(name);
+      return it == in.by_name.end() ? nullptr : &in.instructions[it->second];
+    };
+    const HloInstruction* root = in.instructions.empty() ? nullptr : &in.instructions.back();
+    for (const HloInstruction& each : in.instructions)
+      if (each.root) root = &each;
+    if (root == nullptr || root->opcode != "tuple" || root->operands.size() != one.shape.parts.size())
+      return carried;
+    std::size_t leaf = 0;
+    for (std::size_t k = 0; k < root->operands.size(); ++k) {
+      const std::size_t end = leaf + one.shape.parts[k].leaves();
+      const HloInstruction* from = instruction(root->operands[k]);
+      const HloInstruction* of =
+          from == nullptr || from->operands.size() != 1 ? nullptr : instruction(from->operands[0]);
+      const bool same = of != nullptr && from->opcode == "get-tuple-element" && of->opcode == "parameter" &&
+                        hlo_numbers(from->attribute("index")) == std::vector{static_cast<std::int64_t>(k)};
+      for (; leaf < end && leaf < leaves; ++leaf) carried[leaf] = same;
+    }
+    if (std::ranges::all_of(carried, [](bool leaf_is) { return leaf_is; })) carried.assign(leaves, false);
+    return carried;
   }
 
   std::string type_of(const HloInstruction& one, StateKind state, const HloWork::Count& count,
@@ -177,9 +249,22 @@ class HloReader {
   nlohmann::json meta() const {
     nlohmann::json meta{{"kind", training_ ? "training" : "inference"},
                         {"module", printable(text_.name, 120)}};
+    std::vector<std::string> notes;
     if (work_.loops_once() > 0)
-      meta["notes"] = nlohmann::json::array(
-          {fmt::format("{} loops of unknown length count as one iteration each", work_.loops_once())});
+      notes.push_back(
+          fmt::format("{} loops of unknown length count as one iteration each", work_.loops_once()));
+    if (loops_ > 0)
+      notes.push_back(
+          fmt::format("loops: {}; each is placed as one op, on one device; to place the iterations of a loop "
+                      "over layers, compile it unrolled: jax.lax.scan(…, unroll=True)",
+                      loops_));
+    if (!named_ && !weights_.empty())
+      notes.push_back(
+          fmt::format("the file has no names of parameters: {} parameters that only products read, as "
+                      "their larger second factor, look like weights, and count as inputs; the op_name of a "
+                      "weight contains 'params' where jax passes it in an argument of that name",
+                      weights_.size()));
+    if (!notes.empty()) meta["notes"] = notes;
     if (!group_sizes_.empty()) meta["group_sizes"] = group_sizes_;
     if (!uncounted_.empty()) meta["uncounted"] = uncounted_;
     return meta;
@@ -191,7 +276,9 @@ class HloReader {
   const std::string_view where_;
   HloWork work_;
   std::size_t line_ = 0, leaves_ = 0;
-  bool training_ = false;
+  bool training_ = false, named_ = false;
+  std::size_t loops_ = 0;
+  std::set<std::string_view> weights_;  // Parameters that look like weights by their use.
   std::set<std::int64_t> aliased_;
   std::map<std::string, std::int64_t> group_sizes_;  // Devices that take part in each collective.
   std::set<std::string> uncounted_;  // Types of ops with work that no rule counts, inside a body too.

@@ -229,7 +229,8 @@ class HloTextReader {
   Result<Unit> on_instruction(std::string_view line) {
     HloInstruction one;
     one.line = begin_;
-    if (line.starts_with("ROOT ")) line = stripped(line.substr(5));
+    one.root = line.starts_with("ROOT ");
+    if (one.root) line = stripped(line.substr(5));
     const std::size_t equals = line.find(" = ");
     if (equals == std::string_view::npos)
       return fail("is not an instruction", "write NAME = f32[2,3] OPCODE(…)");

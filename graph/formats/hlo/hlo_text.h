@@ -25,6 +25,7 @@ struct HloShape {
 struct HloInstruction {
   std::size_t line = 0;  ///< Line number, from 1.
   std::string_view name, opcode;
+  bool root = false;  ///< Whether it is the result of its computation.
   HloShape shape;
   std::string_view arguments;  ///< Text inside the parentheses.
   std::vector<std::string_view> operands;

@@ -25,6 +25,10 @@ using namespace onnx_io;
 
 // Maximum elements of a tensor that is treated as shape arithmetic instead of a weight.
 constexpr std::int64_t kSmall = 64;
+// Names that exporters give to every graph.
+constexpr std::string_view kNamesOfAll[]{"", "main_graph", "torch_jit", "torch-jit-export"};
+constexpr std::int64_t kMostShapeValues = 4096;
+constexpr std::size_t kNamed = 4;  // Sizes that a note names.
 
 /// Counts of the reader's approximations, for meta.notes.
 struct Approximations {
@@ -43,12 +47,14 @@ class OnnxReader {
       weight_notes_.push_back(std::move(note));
     EMPLACE_TRY_ASSIGN(auto others, weight_notes(graph_, file_, where_));
     weight_notes_.insert(weight_notes_.end(), others.begin(), others.end());
+    read_shape_values();
     for (const auto step :
          {&OnnxReader::size_inputs, &OnnxReader::infer, &OnnxReader::add_inputs,
           &OnnxReader::add_initializers, &OnnxReader::number_nodes, &OnnxReader::add_nodes}) {
       EMPLACE_TRY((this->*step)());
     }
-    builder_.set_name(graph_.name().empty() ? std::filesystem::path{where_}.stem().string() : graph_.name());
+    const bool own = std::ranges::find(kNamesOfAll, graph_.name()) == std::end(kNamesOfAll);
+    builder_.set_name(own ? graph_.name() : name_of_file(where_, {".gz", ".zst", ".onnx"}));
     builder_.set_source("onnx " + model_.producer_name() + " " + model_.producer_version());
     builder_.set_meta_json(meta());
     return built(std::move(builder_), where_);
@@ -87,6 +93,23 @@ class OnnxReader {
       holds_weights_ = holds_weights_ ||
                        (is_floating_element(tensor.data_type()) && elements_or_max(dims_of(tensor)) > kSmall);
     return Unit{};
+  }
+
+  /// Reads small tensors of whole numbers, which may decide shapes, from the file of their data.
+  void read_shape_values() {
+    for (const auto& tensor : graph_.initializer()) {
+      if (tensor.data_location() != onnx::TensorProto::EXTERNAL || is_floating_element(tensor.data_type()) ||
+          elements_or_max(dims_of(tensor)) > kMostShapeValues)
+        continue;
+      if (auto values = external_numbers(tensor, std::filesystem::path{where_}.parent_path())) {
+        types_.set_contents(tensor.name(), *std::move(values));
+        continue;
+      }
+      for (const auto& entry : tensor.external_data())
+        if (entry.key() == "location" && unread_data_.empty())
+          unread_data_ = "put the file " + in_quotes(entry.value()) + " with the values of " +
+                         in_quotes(tensor.name()) + " beside the model, ";
+    }
   }
 
   static Shape dims_of(const onnx::TensorProto& tensor) {
@@ -258,7 +281,8 @@ class OnnxReader {
         break;  // Optional outputs come last; an unread one costs nothing.
       if (!spec)
         return fail_at(node, "its output " + in_quotes(tensor) + " has no shape that is known statically",
-                       "export the model with fixed shapes, or name its open dimension with --shape");
+                       unread_data_ + "export the model with fixed shapes, or set its sizes with " +
+                           types_.missing_sizes(tensor));
       outputs.push_back(*std::move(spec));
     }
     return outputs;
@@ -347,6 +371,16 @@ class OnnxReader {
     note("loops (Loop, Scan)", approximations_.loops, "each is placed as one op");
     note("loops of unknown length", approximations_.loops_once, "one iteration of each is counted");
     note("inputs of text", approximations_.strings, "each element counts as a byte");
+    if (const auto& bounds = symbols_.bounds(); !bounds.empty()) {
+      std::string sizes;
+      for (std::size_t k = 0; k < std::min(bounds.size(), kNamed); ++k)
+        sizes +=
+            fmt::format("{}{} ({})", k == 0 ? "" : ", ", printable(bounds[k].first, 60), bounds[k].second);
+      if (bounds.size() > kNamed) sizes += fmt::format(" and {} more", bounds.size() - kNamed);
+      notes.push_back("sizes that depend on data: " + sizes +
+                      "; each counts as the largest that it can be; set one with --shape " +
+                      printable(bounds[0].first, 60) + "=N");
+    }
     for (const auto& output : graph_.output())
       if (const auto edge = source_.find(output.name()); edge != source_.end())
         outputs.push_back({edge->second.op, edge->second.output});
@@ -368,6 +402,7 @@ class OnnxReader {
   OpGraphBuilder builder_;
   Approximations approximations_;
   std::vector<std::string> weight_notes_;
+  std::string unread_data_;  // The cure for whole numbers in a file that is not there; empty if all are.
   std::vector<std::size_t> folded_norms_;  // Ops whose weights hold a batch norm.
   bool holds_weights_ = false;
   std::unordered_set<std::string_view> is_initializer_;

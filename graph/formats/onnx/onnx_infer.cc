@@ -49,6 +49,12 @@ void Inference::set(std::size_t output, Shape shape) {
   if (output < outputs_.size()) outputs_[output].shape = std::move(shape);
 }
 
+void Inference::set_at_most(std::size_t output, Shape shape, std::size_t axis) {
+  if (output >= outputs_.size()) return;
+  set(output, std::move(shape));
+  bounds_.emplace_back(output, axis);
+}
+
 void Inference::set_element(std::size_t output, int element) {
   if (output < outputs_.size()) outputs_[output].element = element;
 }

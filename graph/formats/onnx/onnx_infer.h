@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/formats/reading/shape_arithmetic.h"
@@ -54,17 +55,22 @@ class Inference {
   std::optional<std::vector<std::int64_t>> list_or_input(std::string_view name, std::size_t k) const;
 
   void set(std::size_t output, Shape shape);
+  /// Sets a shape whose size along `axis` is the largest possible one, because it depends on data.
+  void set_at_most(std::size_t output, Shape shape, std::size_t axis);
   void set_element(std::size_t output, int element);
   Value* output(std::size_t k) { return k < outputs_.size() ? &outputs_[k] : nullptr; }
   /// Reports incompatible inputs, described by `what`; the first report wins.
   void reject(std::string what);
   const std::string& rejection() const { return rejection_; }
+  /// Outputs and axes of set_at_most().
+  const std::vector<std::pair<std::size_t, std::size_t>>& bounds() const { return bounds_; }
 
  private:
   const onnx::NodeProto& node_;
   const std::span<const Value* const> inputs_;
   std::vector<Value>& outputs_;
   std::string rejection_;
+  std::vector<std::pair<std::size_t, std::size_t>> bounds_;
 };
 
 /// A rule sets the shapes of the outputs that it can infer. One that takes the shape of input 0 does not run

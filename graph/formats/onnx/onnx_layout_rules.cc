@@ -234,6 +234,45 @@ void one_hot(Inference& op, const Shape& x) {
   if (auto out = with_axis(x, op.number("axis", -1), op.whole(1)->front())) op.set(0, *std::move(out));
 }
 
+// Sizes that depend on data.
+
+void non_zero(Inference& op, const Shape& x) {
+  op.set_at_most(0, {static_cast<std::int64_t>(x.size()), elements_or_max(x)}, 1);
+}
+
+/// Boxes [batch, boxes, 4], scores [batch, classes, boxes], and the most boxes for each class of an image.
+void non_max_suppression(Inference& op, const Shape& boxes) {
+  const Shape* scores = op.shape(1);
+  if (boxes.size() != 3 || scores == nullptr || scores->size() != 3) return;
+  std::int64_t each = op.input(2) == nullptr ? 0 : boxes[1];
+  if (op.whole(2) != nullptr && op.whole(2)->size() == 1)
+    each = std::clamp<std::int64_t>(op.whole(2)->front(), 0, each);
+  const std::int64_t most[]{(*scores)[0], (*scores)[1], each};
+  if (elements_or_max(most) <= kLargestDim) op.set_at_most(0, {elements_or_max(most), 3}, 0);
+}
+
+void unique(Inference& op, const Shape& x) {
+  const auto* given = op.attribute("axis");
+  const auto axis = given == nullptr ? std::optional<std::size_t>{} : axis_of(given->i(), x.size());
+  if (given != nullptr && !axis) return op.reject("its axis is outside of " + shape_text(x));
+  const std::int64_t most = axis ? x[*axis] : elements_or_max(x);
+  op.set_at_most(0, axis ? x : Shape{most}, axis.value_or(0));
+  for (const std::size_t k : {1, 2, 3}) op.set_element(k, Proto::INT64);
+  for (const std::size_t k : {1, 3}) op.set_at_most(k, {most}, 0);
+  op.set(2, {most});
+}
+
+void compress(Inference& op, const Shape& x) {
+  const Shape* chosen = op.shape(1);
+  if (chosen == nullptr || chosen->size() != 1) return;
+  const auto* given = op.attribute("axis");
+  const auto axis = given == nullptr ? std::optional<std::size_t>{} : axis_of(given->i(), x.size());
+  if (given != nullptr && !axis) return op.reject("its axis is outside of " + shape_text(x));
+  Shape out = axis ? x : Shape{elements_or_max(x)};
+  out[axis.value_or(0)] = std::min(out[axis.value_or(0)], chosen->front());
+  op.set_at_most(0, std::move(out), axis.value_or(0));
+}
+
 void eye_like(Inference& op, const Shape& x) { op.set(0, x); }
 void random(Inference& op) { op.set(0, op.list("shape")); }
 
@@ -286,6 +325,10 @@ constexpr RuleRow kLayoutRules[]{
     {"ConstantOfShape", 1, constant_of_shape},
     {"Range", 3, range},
     {"OneHot", 3, one_hot, as_input<2>},
+    {"NonZero", 1, non_zero, always<Proto::INT64>},
+    {"NonMaxSuppression", 2, non_max_suppression, always<Proto::INT64>},
+    {"Unique", 1, unique},
+    {"Compress", 2, compress},
     {"EyeLike", 1, eye_like, eye_type},
     {"RandomNormal RandomUniform", 0, random, random_type},
     {"Constant", 0, constant},

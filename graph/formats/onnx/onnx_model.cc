@@ -3,8 +3,10 @@
 #include <onnx.pb.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "graph/formats/onnx/onnx_wire.h"
 
@@ -169,6 +171,40 @@ bool stays_inside(std::string location) {
   std::replace(location.begin(), location.end(), '\\', '/');
   const std::filesystem::path path{location};
   return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
+}
+
+std::optional<std::vector<std::int64_t>> external_numbers(const onnx::TensorProto& tensor,
+                                                          const std::filesystem::path& folder) {
+  std::string location;
+  std::uint64_t offset = 0, length = 0;
+  const auto number = [](const std::string& text, std::uint64_t& value) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc{} && end == text.data() + text.size();
+  };
+  for (const auto& entry : tensor.external_data()) {
+    if (entry.key() == "location") location = entry.value();
+    if (entry.key() == "offset" && !number(entry.value(), offset)) return std::nullopt;
+    if (entry.key() == "length" && !number(entry.value(), length)) return std::nullopt;
+  }
+  if (location.empty() || !stays_inside(location) || length > kKeptBytes) return std::nullopt;
+  std::filesystem::path path = folder;
+  std::error_code error;
+  for (const auto& part : std::filesystem::path{location}) {
+    path /= part;
+    if (std::filesystem::is_symlink(path, error)) return std::nullopt;
+  }
+  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
+  const std::uint64_t size = std::filesystem::file_size(path, error);
+  if (error || offset > size) return std::nullopt;
+  if (length == 0) length = size - offset;
+  if (length > std::min<std::uint64_t>(size - offset, kKeptBytes)) return std::nullopt;
+  std::string raw(length, '\0');
+  std::ifstream file{path, std::ios::binary};
+  if (!file.seekg(static_cast<std::streamoff>(offset)).read(raw.data(), static_cast<std::streamsize>(length)))
+    return std::nullopt;
+  onnx::TensorProto whole = tensor;
+  whole.set_raw_data(std::move(raw));
+  return whole_numbers(whole);
 }
 
 const onnx::AttributeProto* find(const onnx::NodeProto& node, std::string_view name) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <span>
@@ -44,6 +45,11 @@ int opset_of(const onnx::ModelProto& model);
 
 /// Returns whether the location of an external tensor is inside the model's folder.
 bool stays_inside(std::string location);
+
+/// Reads the whole numbers of an external tensor from a regular file in `folder`, not through a link. Returns
+/// nothing if they are not there.
+std::optional<std::vector<std::int64_t>> external_numbers(const onnx::TensorProto& tensor,
+                                                          const std::filesystem::path& folder);
 
 /// The attribute `name`, or null.
 const onnx::AttributeProto* find(const onnx::NodeProto& node, std::string_view name);

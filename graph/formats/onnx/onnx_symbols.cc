@@ -37,11 +37,18 @@ std::optional<std::vector<std::int64_t>> Symbols::shape(const onnx::TensorShapeP
     } else if (const auto it = sizes_.find(fmt::format("{}.{}", input, axis));
                !input.empty() && it != sizes_.end()) {
       size = it->second;
+      if (given_.named.contains(it->first)) static_cast<void>(usage_.size_of(it->first, 1));
     }
     if (!size || *size < 0) return std::nullopt;
     dims.push_back(*size);
   }
   return dims;
+}
+
+std::int64_t Symbols::bounded(const std::string& name, std::int64_t most) {
+  if (const auto given = usage_.size_of(name, 1)) return *given;
+  if (sizes_.try_emplace(name, most).second) bounds_.emplace_back(name, most);
+  return sizes_[name];
 }
 
 std::optional<std::int64_t> Symbols::value(std::string_view expression) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -32,12 +33,21 @@ class Symbols {
   /// The value of "batch" or "batch*(seq + 1)"; nothing if a symbol has no size.
   std::optional<std::int64_t> value(std::string_view expression);
 
+  /// The size of a dimension that depends on data, at most `most`: as given for `name`, else `most`, which
+  /// bounds() lists.
+  std::int64_t bounded(const std::string& name, std::int64_t most);
+  /// The sizes given for NAME.0, NAME.1, … of a tensor whose rank is unknown.
+  std::optional<std::vector<std::int64_t>> shape_of(std::string_view name) { return usage_.shape_of(name); }
+
+  /// Dimensions that count as their largest size, in the order of the file.
+  const std::vector<std::pair<std::string, std::int64_t>>& bounds() const { return bounds_; }
   const DimUsage& usage() const { return usage_; }
 
  private:
   const OpenDims given_;
   DimUsage usage_{given_};
   std::unordered_map<std::string, std::int64_t> sizes_;
+  std::vector<std::pair<std::string, std::int64_t>> bounds_;
 };
 
 }  // namespace emplace::onnx_io

@@ -143,6 +143,7 @@ Result<Unit> Types::infer(const onnx::GraphProto& graph) {
     Value value{tensor.data_type(), Shape{tensor.dims().begin(), tensor.dims().end()}, {}, {}, false};
     if (tensor.data_location() != onnx::TensorProto::EXTERNAL)
       value.whole = whole_numbers(tensor), value.real = real_numbers(tensor);
+    if (const auto it = external_.find(tensor.name()); it != external_.end()) value.whole = it->second;
     set(tensor.name(), std::move(value));
   }
   for (const auto& tensor : graph.sparse_initializer())
@@ -173,6 +174,7 @@ Result<Unit> Types::infer(const onnx::NodeProto& node) {
   Inference op{node, inputs, outputs};
   if (known != nullptr) known->apply(op);
   if (!op.rejection().empty() && opset_ >= 7) return fail(op.rejection());
+  size_bounds(node, op, outputs);
   fold(op, kind);
   if (kind == "If" || kind == "Loop" || kind == "Scan") EMPLACE_TRY(infer_bodies(node, inputs, outputs));
   if (makes_container(kind) && !outputs.empty()) {
@@ -183,7 +185,43 @@ Result<Unit> Types::infer(const onnx::NodeProto& node) {
   return keep(node, outputs);
 }
 
-/// Stores the outputs; a declared type takes precedence.
+/// Sizes the dimensions that depend on data: as the file declares them, as given, or as large as they can be.
+void Types::size_bounds(const onnx::NodeProto& node, const Inference& op, std::vector<Value>& outputs) {
+  for (const auto& [k, axis] : op.bounds()) {
+    const std::string& name = node.output(static_cast<int>(k));
+    auto& shape = outputs[k].shape;
+    if (name.empty() || !shape) continue;
+    const auto it = declared_.find(name);
+    const auto* stated = it == declared_.end() ? nullptr : &it->second->tensor_type().shape();
+    const bool fits = stated != nullptr && stated->dim_size() == static_cast<int>(shape->size());
+    const std::string symbol = fits ? stated->dim(static_cast<int>(axis)).dim_param() : std::string{};
+    if (const auto known = declared(name); known && known->shape) {
+      shape = known->shape;
+    } else {
+      (*shape)[axis] =
+          symbols_.bounded(symbol.empty() ? fmt::format("{}.{}", name, axis) : symbol, (*shape)[axis]);
+    }
+  }
+}
+
+std::string Types::missing_sizes(const std::string& name) const {
+  const auto it = declared_.find(name);
+  std::string sizes;
+  if (it != declared_.end() && it->second->tensor_type().has_shape()) {
+    const auto& shape = it->second->tensor_type().shape();
+    for (int axis = 0; axis < shape.dim_size(); ++axis) {
+      const auto& dim = shape.dim(axis);
+      if (dim.has_dim_value() || (!dim.dim_param().empty() && symbols_.value(dim.dim_param()))) continue;
+      sizes += sizes.empty() ? "" : ",";
+      sizes +=
+          printable(dim.dim_param().empty() ? fmt::format("{}.{}", name, axis) : dim.dim_param(), 60) + "=…";
+    }
+  }
+  if (sizes.empty()) sizes = fmt::format("{0}.0=…,{0}.1=…", printable(name, 60));
+  return "--shape " + sizes;
+}
+
+/// Stores the outputs; a declared type takes precedence, then sizes that were given for it.
 Result<Unit> Types::keep(const onnx::NodeProto& node, std::vector<Value>& outputs) {
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const std::string& name = node.output(static_cast<int>(k));
@@ -201,6 +239,7 @@ Result<Unit> Types::keep(const onnx::NodeProto& node, std::vector<Value>& output
       if (stated->element != 0) value.element = stated->element;
       if (stated->opaque && !value.opaque) value = Value{0, Shape{0}, {}, {}, true};
     }
+    if (!value.shape) value.shape = symbols_.shape_of(name);
     set(name, std::move(value));
   }
   return Unit{};

@@ -41,17 +41,24 @@ class Types {
       : symbols_{symbols}, opset_{opset}, where_{where}, outer_{outer} {}
 
   void set(const std::string& name, Value value) { values_[name] = std::move(value); }
+  /// Sets the contents of an initializer of whole numbers whose data is external.
+  void set_contents(const std::string& name, std::vector<std::int64_t> values) {
+    external_[name] = std::move(values);
+  }
   /// Types initializers, inputs without a value, and nodes in file order. Errors (kInvalid): a node with
   /// incompatible inputs, or whose inferred type contradicts the file.
   Result<Unit> infer(const onnx::GraphProto& graph);
 
   /// Looks up a value in this graph or an enclosing one; null if unknown.
   const Value* find(const std::string& name) const;
+  /// Formats the sizes that would complete the type of a value as an option: "--shape at.1=…".
+  std::string missing_sizes(const std::string& name) const;
   /// The bodies of a typed control-flow node; null for other nodes.
   const BodyWork* body_of(const onnx::NodeProto& node) const;
 
  private:
   Result<Unit> infer(const onnx::NodeProto& node);
+  void size_bounds(const onnx::NodeProto& node, const Inference& op, std::vector<Value>& outputs);
   Result<Unit> keep(const onnx::NodeProto& node, std::vector<Value>& outputs);
   Result<Unit> infer_bodies(const onnx::NodeProto& node, const std::vector<const Value*>& inputs,
                             std::vector<Value>& outputs);
@@ -64,6 +71,7 @@ class Types {
   const std::string_view where_;
   const Types* const outer_;
   std::unordered_map<std::string, Value> values_;
+  std::unordered_map<std::string, std::vector<std::int64_t>> external_;
   std::unordered_map<std::string_view, const onnx::TypeProto*> declared_;
   std::map<const onnx::NodeProto*, BodyWork> bodies_;
 };

@@ -1,9 +1,7 @@
 #include <fmt/core.h>
-#include <zip.h>
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -17,6 +15,7 @@
 #include "graph/formats/reading/file_parts.h"
 #include "graph/formats/torch/aten_ops.h"
 #include "graph/formats/torch/pt2.h"
+#include "graph/formats/torch/pt2_archive.h"
 #include "graph/symbolic_size.h"
 
 namespace emplace {
@@ -25,7 +24,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kMajor = 8;
-constexpr std::size_t kLeastLimit = std::size_t{64} << 20, kMaxLimit = std::size_t{1} << 30, kRatio = 200;
 constexpr int kDeepestList = 16;  // Nesting limit of lists in arguments.
 
 /// A member of an object; null if the member or the object is missing.
@@ -274,15 +272,19 @@ class Pt2Reader {
     if (target.empty()) return fail(fmt::format("node {}", number), "has no target");
     OpSpec op;
     op.name = text(member(node, "name"));
+    if (!op.name.empty()) op.name = prefix_ + op.name;
     const std::string place =
         fmt::format("node {}{}", number, op.name.empty() ? "" : " " + in_quotes(op.name));
     std::vector<std::string> made;
     collect_tensors(member(node, "outputs"), made, 0);
     if (made.empty()) return Unit{};
-    if (op.name.empty()) op.name = made.front();
+    if (op.name.empty()) op.name = prefix_ + made.front();
     AtenCall call;
     call.target = target;
     const json& inputs = member(node, "inputs");
+    const Bodies bodies = bodies_of(inputs);
+    if (runs_in_place(target) && bodies.graphs.size() == 1)
+      return inline_body(*bodies.graphs[0], bodies.arguments, made, op.name, place);
     for (const json& input : inputs.is_array() ? inputs : json::array()) {
       EMPLACE_TRY_ASSIGN(auto arg, argument(member(input, "arg"), call, place, 0));
       arg.name = text(member(input, "name"));
@@ -292,12 +294,143 @@ class Pt2Reader {
       EMPLACE_TRY_ASSIGN(auto spec, spec_of(name, place));
       op.outputs.push_back(std::move(spec));
     }
-    if (!describe_aten(call, op)) uncounted_.insert(op.type);
+    if (!describe_aten(call, op)) {
+      if (bodies.graphs.empty()) uncounted_.insert(op.type);
+      EMPLACE_TRY(count_bodies(target, bodies, op, place));
+    }
     op.group = scope_of(text(member(member(node, "metadata"), "nn_module_stack")));
     for (std::uint32_t k = 0; k < made.size(); ++k) add_tensor(made[k], k, op.outputs[k]);
     if (is_in_place(target))
       rename_written(member(inputs.is_array() && !inputs.empty() ? inputs[0] : json{}, "arg"), made[0]);
     ops_.push_back(std::move(op));
+    return Unit{};
+  }
+
+  // ---- Graphs in calls: blocks without gradients or with autocast, branches, loops ----
+
+  struct Bodies {
+    std::vector<const json*> graphs;
+    std::vector<const json*> arguments;  ///< After the last graph: tensors, numbers or lists, in order.
+  };
+  static Bodies bodies_of(const json& inputs) {
+    Bodies found;
+    static const json kNone = json::array();
+    const json& all = inputs.is_array() ? inputs : kNone;  // No copy: the graphs are kept by address.
+    for (const json& input : all) {
+      const json& arg = member(input, "arg");
+      if (const json& graph = member(member(arg, "as_graph"), "graph"); graph.is_object()) {
+        found.graphs.push_back(&graph);
+        found.arguments.clear();
+      } else if (!arg.contains("as_string")) {
+        found.arguments.push_back(&arg);
+      }
+    }
+    return found;
+  }
+
+  /// Returns whether the call runs its one graph once, as it stands.
+  static bool runs_in_place(std::string_view target) {
+    constexpr std::string_view kHigher = "torch.ops.higher_order.";
+    if (!target.starts_with(kHigher)) return false;
+    target.remove_prefix(kHigher.size());
+    return target.starts_with("wrap") || target == "strict_mode" || target == "invoke_subgraph" ||
+           target == "tag_activation_checkpoint";
+  }
+
+  /// Runs `each` with the names of a graph in place of the enclosing ones; the ops in it are called
+  /// `within`/NAME.
+  template <class Each>
+  Result<Unit> in_body(const json& graph, const std::string& within, const std::string& place, Each each) {
+    if (depth_ >= kDeepestList) return fail(place, "has graphs that are nested too deeply");
+    ++depth_;
+    auto names = std::exchange(tensor_of_name_, {});
+    auto prefix = std::exchange(prefix_, within + "/");
+    const json* const tensors = std::exchange(tensors_of_file_, &member(graph, "tensor_values"));
+    const json* const numbers = std::exchange(numbers_of_file_, &member(graph, "sym_int_values"));
+    const Result<Unit> done = each(names);
+    tensor_of_name_ = std::move(names), prefix_ = std::move(prefix);
+    tensors_of_file_ = tensors, numbers_of_file_ = numbers;
+    --depth_;
+    return done;
+  }
+
+  Result<Unit> add_nodes_of(const json& graph, const std::string& place) {
+    const json& nodes = member(graph, "nodes");
+    if (!nodes.is_array()) return fail(place, "has a graph without nodes");
+    for (std::size_t k = 0; k < nodes.size(); ++k) EMPLACE_TRY(add_node(nodes[k], k));
+    return Unit{};
+  }
+
+  /// Adds the ops of a graph in place of its call, whose results are called `made`.
+  Result<Unit> inline_body(const json& graph, const std::vector<const json*>& arguments,
+                           const std::vector<std::string>& made, const std::string& name,
+                           const std::string& place) {
+    return in_body(graph, name, place, [&](auto& outer) -> Result<Unit> {
+      const json& inputs = member(graph, "inputs");
+      for (std::size_t k = 0; inputs.is_array() && k < inputs.size() && k < arguments.size(); ++k) {
+        const std::string inner = text(member(member(inputs[k], "as_tensor"), "name"));
+        const auto from = outer.find(text(member(member(*arguments[k], "as_tensor"), "name")));
+        if (!inner.empty() && from != outer.end()) tensor_of_name_[inner] = from->second;
+      }
+      EMPLACE_TRY(add_nodes_of(graph, place));
+      std::vector<std::string> results;
+      collect_tensors(member(graph, "outputs"), results, 0);
+      if (results.size() != made.size())
+        return fail(place, fmt::format("has {} results, but its graph has {}", made.size(), results.size()));
+      for (std::size_t k = 0; k < made.size(); ++k) {
+        const auto known = tensor_of_name_.find(results[k]);
+        if (known == tensor_of_name_.end())
+          return fail(place, "returns " + in_quotes(results[k]) + ", which is not defined");
+        outer[made[k]] = known->second;
+      }
+      return Unit{};
+    });
+  }
+
+  /// The work of a graph that stays in its op.
+  Result<std::int64_t> work_of(const json& graph, const std::string& name, const std::string& place) {
+    const std::size_t tensors = tensors_.size();
+    auto ops = std::exchange(ops_, {});
+    std::int64_t flops = 0;
+    const Result<Unit> done = in_body(graph, name, place, [&](auto&) -> Result<Unit> {
+      std::vector<std::string> inputs;
+      collect_tensors(member(graph, "inputs"), inputs, 0);
+      for (const std::string& input : inputs) {
+        EMPLACE_TRY_ASSIGN(auto spec, spec_of(input, place));
+        add_tensor(input, 0, std::move(spec));
+      }
+      return add_nodes_of(graph, place);
+    });
+    for (const OpSpec& op : ops_) flops = capped::plus(flops, op.flops);
+    ops_ = std::move(ops);
+    tensors_.resize(tensors);
+    if (!done) return done.error();
+    return flops;
+  }
+
+  /// Counts the graphs of a call: the costlier branch of a condition; one iteration of a loop for each slice
+  /// of the inputs that a map or scan takes apart, and one of a loop of unknown length.
+  Result<Unit> count_bodies(const std::string& target, const Bodies& bodies, OpSpec& op,
+                            const std::string& place) {
+    if (bodies.graphs.empty()) return Unit{};
+    const bool branches = target.ends_with(".cond"), scans = target.ends_with(".scan");
+    const bool maps = target.ends_with(".map_impl") || target.ends_with(".map");
+    for (const json* graph : bodies.graphs) {
+      EMPLACE_TRY_ASSIGN(const std::int64_t flops, work_of(*graph, op.name, place));
+      op.flops = branches ? std::max(op.flops, flops) : capped::plus(op.flops, flops);
+    }
+    // The argument whose tensors are taken apart along their first axis: a scan's follow what it carries.
+    const std::size_t taken = scans ? 1 : 0;
+    std::optional<std::int64_t> trips;
+    if ((scans || maps) && taken < bodies.arguments.size()) {
+      std::vector<std::string> sliced;
+      collect_tensors(*bodies.arguments[taken], sliced, 0);
+      const auto known = sliced.empty() ? tensor_of_name_.end() : tensor_of_name_.find(sliced[0]);
+      if (known != tensor_of_name_.end() && !tensors_[known->second].spec.shape.empty())
+        trips = tensors_[known->second].spec.shape[0];
+    }
+    op.flops = capped::times(op.flops, trips.value_or(1));
+    if (!branches && !trips) uncounted_.insert(op.type);
     return Unit{};
   }
 
@@ -406,58 +539,14 @@ class Pt2Reader {
   const json& weights_;
   const json* tensors_of_file_ = nullptr;
   const json* numbers_of_file_ = nullptr;
+  std::string prefix_;  // Of the names of ops in the graph that is read.
+  int depth_ = 0;
   std::vector<AtenTensor> tensors_;
   std::unordered_map<std::string, std::uint32_t> tensor_of_name_;
   std::vector<OpSpec> ops_;
   std::set<std::size_t> state_;
   std::set<std::string> uncounted_;
 };
-
-struct CloseZip {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
-  void operator()(zip_file_t* file) const { zip_fclose(file); }
-};
-using Archive = std::unique_ptr<zip_t, CloseZip>;
-
-/// Opens an archive in memory. Errors (kInvalid, without a place): not an archive; damaged.
-Result<Archive> opened(std::span<const std::byte> bytes) {
-  zip_error_t error;
-  zip_error_init(&error);
-  zip_source_t* const source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
-  Archive archive{source == nullptr ? nullptr : zip_open_from_source(source, ZIP_RDONLY, &error)};
-  if (archive != nullptr) return archive;
-  zip_source_free(source);
-  const bool other = zip_error_code_zip(&error) == ZIP_ER_NOZIP;
-  return invalid({}, other ? "is not a ZIP archive, or is truncated or damaged" : "has a damaged directory");
-}
-
-/// Unpacks an entry. Errors (kInvalid, without a place): an unsupported method; encrypted; damaged; too
-/// large, whatever the directory declares.
-Result<std::string> unpacked(zip_t* archive, zip_uint64_t number) {
-  zip_stat_t entry;
-  zip_stat_init(&entry);
-  if (zip_stat_index(archive, number, 0, &entry) != 0) return invalid({}, "has a damaged directory");
-  const auto bad = [&](std::string_view what) {
-    return invalid({}, "entry " + in_quotes(entry.name) + " " + std::string{what});
-  };
-  const auto packed = static_cast<std::size_t>(std::min<std::uint64_t>(entry.comp_size, kMaxLimit));
-  const std::size_t limit = std::clamp(packed * kRatio, kLeastLimit, kMaxLimit);
-  if (entry.size > limit) return bad(fmt::format("unpacks to more than {} MiB", limit >> 20));
-  if (entry.comp_method == ZIP_CM_STORE && entry.size != entry.comp_size)
-    return bad("has contradictory sizes");
-  const std::unique_ptr<zip_file_t, CloseZip> file{zip_fopen_index(archive, number, 0)};
-  if (file == nullptr) {
-    const int why = zip_error_code_zip(zip_get_error(archive));
-    if (why == ZIP_ER_COMPNOTSUPP) return bad("uses an unknown compression method: store or deflate it");
-    return bad(why == ZIP_ER_NOPASSWD || why == ZIP_ER_ENCRNOTSUPP ? "is encrypted" : "is damaged");
-  }
-  std::string text(entry.size, '\0');
-  char more = 0;  // The checksum is compared at the end.
-  if (zip_fread(file.get(), text.data(), text.size()) != static_cast<zip_int64_t>(text.size()) ||
-      zip_fread(file.get(), &more, 1) != 0)
-    return bad("is damaged");
-  return text;
-}
 
 }  // namespace
 
