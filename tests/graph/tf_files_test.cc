@@ -367,6 +367,82 @@ TEST(TfFunctions, AreRefusedIfTheyMultiplyBeyondMemory) {
   EXPECT_THAT(tf_error(std::string{kInput} + library(functions) + call("f0")), HasSubstr("10^6 nodes"));
 }
 
+/// A message of wire-format fields: number and content.
+std::string wire(std::initializer_list<std::pair<int, std::string>> fields) {
+  std::string bytes;
+  for (const auto& [number, content] : fields) {
+    bytes += static_cast<char>(number << 3 | 2);
+    if (content.size() >= 128) bytes += static_cast<char>(0x80 | (content.size() & 0x7f));
+    bytes += static_cast<char>(content.size() < 128 ? content.size() : content.size() >> 7);
+    bytes += content;
+  }
+  return bytes;
+}
+
+TEST(TfFiles, FieldsMayHaveAnyOrder) {
+  // Attributes before the name, the library before the nodes, tags before the graph, the version last.
+  const std::string attr = wire({{1, "dtype"}, {2, std::string{"\x30\x01"}}});
+  const std::string shape = wire({{2, wire({{7, wire({{2, std::string{"\x08\x04"}}})}})}, {1, "shape"}});
+  const std::string node = wire({{5, shape}, {5, attr}, {2, "Placeholder"}, {1, "x"}});
+  const std::string function = wire({{3, node}, {1, wire({{1, "Double"}})}});
+  const std::string graph = wire({{4, std::string{"\x08\x01"}}, {2, wire({{1, function}})}, {1, node}});
+  const std::string output = wire({{1, "y"}, {2, wire({{1, "x:0"}})}});
+  const std::string signature = wire({{1, "serving_default"}, {2, wire({{2, output}})}});
+  const std::string meta = wire({{5, signature}, {2, graph}, {1, wire({{4, "serve"}})}});
+  for (const std::string& file :
+       {graph, meta, wire({{2, meta}}) + "\x08\x01", "\x08\x01" + wire({{2, meta}})}) {
+    const auto read = read_tf(file, "unnamed");
+    ASSERT_TRUE(read.ok()) << read.error().context;
+    EXPECT_EQ(read->num_ops(), 1u);
+    EXPECT_THAT(read->shape(TensorId{0}), ElementsAre(4));
+  }
+}
+
+TEST(TfFiles, SizesOfWhatHasNoShapeAreGiven) {
+  const std::string weight =
+      R"(node { name: "w" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "value" value { )"
+      R"(tensor { dtype: DT_FLOAT tensor_shape { dim { size: 64 } dim { size: 10 } } float_val: 0 } } } })";
+  const auto with = [&](const std::string& more, const std::string& type) {
+    return weight + R"( node { name: "x" op: ")" + type +
+           R"(" attr { key: "dtype" value { type: DT_FLOAT } } )" + more +
+           R"( } node { name: "y" op: "MatMul" input: "x" input: "w" attr { key: "T" value { type: DT_FLOAT } } })" +
+           R"( node { name: "z" op: "Relu" input: "y" attr { key: "T" value { type: DT_FLOAT } } })";
+  };
+  const ReadOptions sizes{.dims = {.named = {{"x.0", 8}, {"x.1", 64}}, .batch = {}}};
+  for (const std::string& text :
+       {with("", "Placeholder"), with("", "Mystery"),
+        with(R"(attr { key: "shape" value { shape { unknown_rank: true } } })", "Placeholder")}) {
+    const auto graph = read_text("g.pbtxt", text, sizes);
+    ASSERT_TRUE(graph.ok()) << graph.error().context;
+    EXPECT_EQ(graph->flops(op_named(*graph, "y")), 2 * 8 * 64 * 10);
+  }
+  EXPECT_THAT(tf_error(with("", "Placeholder")),
+              AllOf(HasSubstr("node 'x': has no shape in the file"), HasSubstr("--shape x.0=…,x.1=…")));
+  EXPECT_THAT(tf_error(with("", "Mystery")), AllOf(HasSubstr("add_shapes=True"), HasSubstr("--shape x.0=…")));
+  const ReadOptions other{.dims = {.named = {{"w.0", 8}}, .batch = {}}};
+  EXPECT_THAT(refusal_of("g.pbtxt", with("", "Placeholder"), other), HasSubstr("no dimension called 'w.0'"));
+}
+
+TEST(TfFiles, ReadsSummariesFlagsAndQueuesWithoutShapes) {
+  const std::string f32 = R"( attr { key: "T" value { type: DT_FLOAT } } )";
+  const OpGraph graph =
+      read_tf(
+          R"(node { name: "queue" op: "FIFOQueueV2" attr { key: "component_types" value { list { type: DT_FLOAT type: DT_INT32 } } } )"
+          R"(attr { key: "shapes" value { list { shape { dim { size: 3 } dim { size: 2 } } shape { } } } } } )"
+          R"(node { name: "next" op: "QueueDequeueV2" input: "queue" attr { key: "component_types" value { list { type: DT_FLOAT type: DT_INT32 } } } } )"
+          R"(node { name: "act" op: "Relu" input: "next" )" +
+          f32 +
+          R"(} node { name: "tag" op: "Const" attr { key: "dtype" value { type: DT_STRING } } attr { key: "value" value { )"
+          R"(tensor { dtype: DT_STRING tensor_shape { } string_val: "loss" } } } } )"
+          R"(node { name: "size" op: "QueueSizeV2" input: "queue" } )"
+          R"(node { name: "loss" op: "HistogramSummary" input: "tag" input: "act" )" +
+          f32 + R"(} node { name: "image" op: "ImageSummary" input: "tag" input: "act" )" + f32 +
+          R"(} node { name: "merged" op: "MergeSummary" input: "loss" input: "image" attr { key: "N" value { i: 2 } } })")
+          .value();
+  EXPECT_THAT(graph.shape(graph.output(op_named(graph, "act"), 0)), ElementsAre(3, 2));
+  EXPECT_EQ(graph.bytes(graph.output(op_named(graph, "loss"), 0)), 1);
+}
+
 TEST(TfFiles, ReadsOrRefusesEveryTruncationInOneLine) {
   for (const char* name : {"saved_model.pb.gz", "mlp.meta.gz", "nested.pb.gz"}) {
     const auto whole = read_graph_file(kTfFiles / name).value();

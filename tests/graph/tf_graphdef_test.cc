@@ -370,6 +370,24 @@ std::vector<std::int64_t> shape_of_op(const OpGraph& graph, std::string_view nam
   return {dims.begin(), dims.end()};
 }
 
+TEST(TfGraphdef, ShapesOfVolumesFollowFromTheirInputs) {
+  const auto with = [](const std::string& shape) {
+    return " attr { key: \"shape\" value { " + shape_text(shape) + " } }";
+  };
+  const std::string strides = whole_list("strides", {1, 2, 2, 1, 1}) + word("padding", "SAME");
+  const std::string first = whole_list("strides", {1, 1, 2, 2, 2}) + whole_list("ksize", {1, 1, 3, 2, 1}) +
+                            word("padding", "VALID") + word("data_format", "NCDHW");
+  const OpGraph graph = graph_of({{"x", "Placeholder", {}, {}, with("2,8,6,4,3")},
+                                  {"filter", "Placeholder", {}, {}, with("3,3,3,3,16")},
+                                  {"conv", "Conv3D", {"x", "filter"}, {}, strides},
+                                  {"relu", "Relu", {"conv"}},
+                                  {"pool", "MaxPool3D", {"x"}, {}, first},
+                                  {"end", "Relu", {"pool"}}});
+  EXPECT_THAT(graph.shape(graph.output(op_named(graph, "relu"), 0)), ElementsAre(2, 4, 3, 4, 16));
+  EXPECT_EQ(graph.flops(op_named(graph, "conv")), 2 * (2 * 4 * 3 * 4 * 16) * 3 * 27);
+  EXPECT_THAT(graph.shape(graph.output(op_named(graph, "end"), 0)), ElementsAre(2, 8, 2, 2, 2));
+}
+
 TEST(TfGraphdef, ShapesOfAFrozenGraphFollowFromItsInputs) {
   const std::string input = " attr { key: \"shape\" value { " + shape_text("-1,9,9,3") + " } }";
   const auto tensor = [&](const std::string& dims) {

@@ -46,6 +46,9 @@ FileKind text_kind(std::string_view text) {
                              {"meta_info_def", FileKind::kMetaGraphDef},
                              {"graph_def", FileKind::kMetaGraphDef},
                              {"saver_def", FileKind::kMetaGraphDef},
+                             {"collection_def", FileKind::kMetaGraphDef},
+                             {"signature_def", FileKind::kMetaGraphDef},
+                             {"object_graph_def", FileKind::kMetaGraphDef},
                              {"saved_model_schema_version", FileKind::kSavedModel},
                              {"meta_graphs", FileKind::kSavedModel}}) {
     if (!text.starts_with(field.name)) continue;
@@ -60,52 +63,59 @@ FileKind text_kind(std::string_view text) {
 /// A field of a message in protobuf's wire format.
 struct Field {
   std::uint64_t number = 0;  ///< Field number; 0 if the bytes are not a message.
-  std::span<const std::byte> content, rest;
-  bool whole = false;  ///< Whether the field extends to the end of the bytes.
+  std::span<const std::byte> content,
+      rest;  ///< Content, as far as the file has it, of a field with a length.
+  bool varint = false;
 };
 
 Field field_at(std::span<const std::byte> bytes) {
-  if (bytes.empty() || (bytes[0] & std::byte{7}) != std::byte{2} ||
-      (bytes[0] & std::byte{0x80}) != std::byte{0})
-    return {};
+  if (bytes.empty() || (bytes[0] & std::byte{0x80}) != std::byte{0}) return {};
+  const auto kind = std::to_integer<int>(bytes[0] & std::byte{7});
+  const auto number = std::to_integer<std::uint64_t>(bytes[0] >> 3);
+  if (kind != 0 && kind != 2) return {};
   std::uint64_t length = 0;
   for (std::size_t at = 1; at < bytes.size() && at < 6; ++at) {
     const auto byte = std::to_integer<std::uint64_t>(bytes[at]);
     length |= (byte & 0x7f) << (7 * (at - 1));
     if (byte >= 0x80) continue;
     const auto behind = bytes.subspan(at + 1);
+    if (kind == 0) return {number, {}, behind, true};
     const std::size_t size = std::min<std::uint64_t>(length, behind.size());
-    return {std::to_integer<std::uint64_t>(bytes[0] >> 3), behind.first(size), behind.subspan(size),
-            length <= behind.size()};
+    return {number, behind.first(size), behind.subspan(size)};
+  }
+  return {};
+}
+
+/// Finds the first field `number` with a length in a message with fields up to `last`, of which only `whole`
+/// is a whole number. Writers may order fields as they like. Returns nothing if the bytes are another
+/// message.
+std::span<const std::byte> field_of(std::span<const std::byte> bytes, std::uint64_t number,
+                                    std::uint64_t last, std::uint64_t whole) {
+  while (!bytes.empty()) {
+    const Field field = field_at(bytes);
+    if (field.number == 0 || field.number > last || field.varint != (field.number == whole)) return {};
+    if (field.number == number) return field.content;
+    bytes = field.rest;
   }
   return {};
 }
 
 bool is_graphdef(std::span<const std::byte> bytes) {
-  const Field node = field_at(bytes), name = field_at(node.content);
-  if (node.number != 1 || name.number != 1 || name.content.empty()) return false;
+  // The other first field of a file's messages, a library's function, has no second field.
+  const auto node = field_of(bytes, 1, 5, 3), name = field_of(node, 1, 7, 0);
+  if (name.empty() || field_of(node, 2, 7, 0).empty()) return false;
   // TensorFlow names start with a letter, digit or '.'; the white space of other formats does not.
-  const char first = static_cast<char>(name.content[0]);
+  const char first = static_cast<char>(name[0]);
   return (first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z') || (first >= '0' && first <= '9') ||
          first == '.' || first == '_';
 }
 
-/// Returns whether the bytes are a MetaGraphDef: an optional description, then the graph.
-bool is_meta_graph(std::span<const std::byte> bytes) {
-  const Field first = field_at(bytes);
-  if (first.number == 2) return is_graphdef(first.content);
-  const Field second = field_at(first.rest);
-  return first.number == 1 && first.whole && second.number == 2 && is_graphdef(second.content);
-}
+bool is_meta_graph(std::span<const std::byte> bytes) { return is_graphdef(field_of(bytes, 2, 7, 0)); }
 
 FileKind binary_kind(std::span<const std::byte> bytes) {
-  // saved_model_schema_version is 1.
-  if (bytes.size() > 2 && bytes[0] == std::byte{0x08} && bytes[1] == std::byte{0x01}) {
-    const Field meta = field_at(bytes.subspan(2));
-    return meta.number == 2 && is_meta_graph(meta.content) ? FileKind::kSavedModel : FileKind::kNone;
-  }
   if (is_meta_graph(bytes)) return FileKind::kMetaGraphDef;
-  return is_graphdef(bytes) ? FileKind::kGraphDef : FileKind::kNone;
+  if (is_graphdef(bytes)) return FileKind::kGraphDef;
+  return is_meta_graph(field_of(bytes, 2, 2, 1)) ? FileKind::kSavedModel : FileKind::kNone;
 }
 
 /// Parses a message in binary or text form.

@@ -108,7 +108,8 @@ bool gives_i32(std::string_view type) {
 
 bool gives_text(std::string_view type) {
   return is_one_of(type,
-                   {"ScalarSummary", "HistogramSummary", "MergeSummary", "StringJoin", "ShardedFilename"});
+                   {"ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummary", "AudioSummaryV2",
+                    "TensorSummary", "TensorSummaryV2", "MergeSummary", "StringJoin", "ShardedFilename"});
 }
 
 /// The type by the op's type alone, or by an attribute that a SavedModel omits at its default.

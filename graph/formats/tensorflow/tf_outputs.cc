@@ -20,6 +20,12 @@ struct Known {
   std::vector<Value> values;
 };
 
+/// Whether the op gives one text or flag for whatever it reads.
+bool gives_report(std::string_view type) {
+  return type.ends_with("Summary") || type.ends_with("SummaryV2") || type == "IsVariableInitialized" ||
+         type == "VarIsInitializedOp" || type == "QueueSizeV2";
+}
+
 class OutputsReader {
  public:
   OutputsReader(const GraphDef& graph, const Step& step, const Inlined& inlined, DimUsage& dims)
@@ -54,8 +60,13 @@ class OutputsReader {
     origin_.assign(n_, kNoNode);
     unsized_.assign(n_, false);
     read_.assign(n_, false);
-    for (const auto& inputs : step_.inputs)
-      for (const Edge& edge : inputs) read_[edge.node] = read_[edge.node] || !edge.control;
+    worked_with_.assign(n_, false);
+    for (std::size_t i = 0; i < n_; ++i)
+      for (const Edge& edge : step_.inputs[i]) {
+        if (edge.control) continue;
+        read_[edge.node] = true;
+        if (step_.role[i] == Role::kWork && !step_.one_off[i]) worked_with_[edge.node] = true;
+      }
     std::vector<bool> done(n_, false);
     for (const std::uint32_t i : step_.order) visit(i), done[i] = true;
     for (std::uint32_t i = 0; i < n_; ++i)
@@ -143,6 +154,12 @@ class OutputsReader {
     const AttrValue* own = find(node(i), "shape");
     const AttrValue* list = listed(i);
     const bool has_shape = own != nullptr && !own->shape().unknown_rank();
+    if (!has_shape &&
+        (list == nullptr || list->list().shape_size() == 0 || list->list().shape(0).unknown_rank()))
+      if (auto shape = dims_.shape_of(node(i).name())) {
+        out_.of[i] = {{type_of(i), *std::move(shape)}};
+        return;
+      }
     if (has_shape || (own != nullptr && list == nullptr)) {
       out_.of[i] = {fed(i, 0, own->shape(), type_of(i))};
     } else if (list != nullptr && list->list().shape_size() > 0) {
@@ -240,11 +257,13 @@ class OutputsReader {
     follow_handles(i, known);
     std::optional<Inferred> inferred;
     if (known) inferred = infer_shapes(node(i), known->shapes, known->values);
+    if (!inferred && worked_with_[i] && gives_report(node(i).op())) inferred = Inferred{{Shape{}}, {}};
     // Bounds the total size of inferred shapes, so that a file cannot inflate itself.
     if (inferred && inferred->shapes.size() > left_) inferred.reset();
     if (inferred) left_ -= inferred->shapes.size();
     const AttrValue* list = listed(i);
     if (list == nullptr && !inferred) list = find(node(i), "output_shapes");
+    if (list == nullptr && !inferred) list = of_queue(i);
     const std::size_t given = list == nullptr ? 0 : static_cast<std::size_t>(list->list().shape_size());
     const std::size_t count = list != nullptr ? given : inferred ? inferred->shapes.size() : declared(i);
     const bool source = is_source(i);
@@ -276,7 +295,19 @@ class OutputsReader {
         out_.of[i].push_back(source ? fed(i, k, *stated, *dtype) : spec(*stated, *dtype));
       }
     }
+    if (const auto dtype = output_dtype(node(i), 0); out_.of[i].empty() && dtype) {
+      if (auto shape = dims_.shape_of(node(i).name())) out_.of[i] = {{*dtype, *std::move(shape)}};
+    } else if (out_.of[i].empty() && worked_with_[i]) {
+      out_.of[i] = {{DType::kU8, {0}}};
+    }
     if (used) ++out_.inferred;
+  }
+
+  /// The shapes of what a node takes from a queue, one element at a time.
+  const AttrValue* of_queue(std::uint32_t i) const {
+    const std::string& type = node(i).op();
+    if ((type != "QueueDequeue" && type != "QueueDequeueV2") || step_.inputs[i].empty()) return nullptr;
+    return find(node(step_.inputs[i][0].node), "shapes");
   }
 
   /// The shape that a call declares for this result.
@@ -302,6 +333,7 @@ class OutputsReader {
   std::vector<std::vector<Value>> values_;   // [nodes, outputs]
   std::vector<std::vector<Shape>> stacked_;  // [nodes] Shapes of list elements.
   std::vector<bool> read_;                   // [nodes] Whether some node reads an output.
+  std::vector<bool> worked_with_;            // [nodes] Whether an op of the step reads an output.
   std::vector<bool> unsized_;                // [nodes] Variables without a size.
   std::vector<std::uint32_t> origin_;        // [nodes] Array or stack that a handle refers to.
   std::unordered_map<std::uint32_t, Shape> elements_;

@@ -100,12 +100,17 @@ class GraphReader {
       for (const Edge& edge : step_.inputs[i]) {
         if (!carries_data(i, edge) || role(i) != Role::kWork || edge.output < outputs(edge.node).size())
           continue;
+        const std::string sizes = fmt::format("with --shape {0}.0=…,{0}.1=…, one for each dimension",
+                                              printable(node(edge.node).name(), 60));
+        if (outputs(edge.node).empty() && role(edge.node) == Role::kPlaceholder)
+          return fail(edge.node, "has no shape in the file, but " + in_quotes(node(i).name()) + " reads it",
+                      "set its sizes " + sizes);
         if (outputs(edge.node).empty() && find(node(edge.node), "_output_shapes") == nullptr)
           return fail(
               edge.node,
               "has no shape in the file (_output_shapes), and none can be inferred from its inputs (" +
                   printable(node(edge.node).op(), 60) + "), but " + in_quotes(node(i).name()) + " reads it",
-              "write graph.as_graph_def(add_shapes=True)");
+              "write graph.as_graph_def(add_shapes=True), or set its sizes " + sizes);
         return fail(i, fmt::format("reads output {} of {}, which has {}", edge.output,
                                    in_quotes(node(edge.node).name()), outputs(edge.node).size()));
       }

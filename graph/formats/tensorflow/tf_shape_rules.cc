@@ -87,20 +87,24 @@ MaybeShape matmul(const Op& op) {
   return matrix_product(std::move(a), std::move(b));
 }
 
-/// Shape of windows over [batch, height, width, channels], or by `data_format` [batch, channels, height,
-/// width].
-MaybeShape windows(const Op& op, std::int64_t height, std::int64_t width, std::int64_t channels) {
+/// Whether the channels come first: [batch, channels, depth, height, width], not [batch, height, width,
+/// channels].
+bool channels_first(const Op& op) { return op.text("data_format").starts_with("NC"); }
+
+/// Shape of windows of two or three sizes over [batch, (depth,) height, width, channels], or by `data_format`
+/// with the channels second.
+MaybeShape windows(const Op& op, std::span<const std::int64_t> window, std::int64_t channels) {
   const Shape& x = op.inputs[0];
+  const std::size_t rank = window.size() + 2, first = channels_first(op) ? 2 : 1;
   const auto strides = op.list("strides");
   auto dilations = op.list("dilations");
-  if (x.size() != 4 || strides.size() != 4) return std::nullopt;
-  if (dilations.size() != 4) dilations.assign(4, 1);
-  const bool first = op.text("data_format") == "NCHW";
+  if (x.size() != rank || strides.size() != rank) return std::nullopt;
+  if (dilations.size() != rank) dilations.assign(rank, 1);
   Shape out = x;
-  out[first ? 1 : 3] = channels;
-  for (const auto& [axis, size] :
-       {std::pair<std::size_t, std::int64_t>{first ? 2 : 1, height}, {first ? 3 : 2, width}}) {
-    const std::int64_t stride = strides[axis], dilation = dilations[axis];
+  out[first == 2 ? 1 : rank - 1] = channels;
+  for (std::size_t k = 0; k < window.size(); ++k) {
+    const std::size_t axis = first + k;
+    const std::int64_t size = window[k], stride = strides[axis], dilation = dilations[axis];
     if (stride < 1 || dilation < 1 || stride > kMaxSize || dilation > 1 << 20 || size < 1 || size > 1 << 20)
       return std::nullopt;
     const std::int64_t reach = (size - 1) * dilation;
@@ -117,18 +121,19 @@ MaybeShape windows(const Op& op, std::int64_t height, std::int64_t width, std::i
 
 MaybeShape convolution(const Op& op) {
   const Shape& filter = op.inputs[1];
-  if (filter.size() != 4) return std::nullopt;
-  std::int64_t channels = filter[3];
+  if (filter.size() != (op.node.op() == "Conv3D" ? 5 : 4)) return std::nullopt;
+  const std::size_t sizes = filter.size() - 2;
+  std::int64_t channels = filter.back();
   if (op.node.op() == "DepthwiseConv2dNative" && __builtin_mul_overflow(filter[2], filter[3], &channels))
     return std::nullopt;
-  return windows(op, filter[0], filter[1], channels);
+  return windows(op, std::span{filter}.first(sizes), channels);
 }
 
 MaybeShape pool(const Op& op) {
   const auto size = op.list("ksize");
-  if (size.size() != 4 || op.inputs[0].size() != 4) return std::nullopt;
-  const bool first = op.text("data_format") == "NCHW";
-  return windows(op, size[first ? 2 : 1], size[first ? 3 : 2], op.inputs[0][first ? 1 : 3]);
+  if (size.size() < 4 || size.size() > 5 || op.inputs[0].size() != size.size()) return std::nullopt;
+  return windows(op, std::span{size}.subspan(channels_first(op) ? 2 : 1, size.size() - 2),
+                 channels_first(op) ? op.inputs[0][1] : op.inputs[0].back());
 }
 
 MaybeShape reduce(const Op& op) {
@@ -238,8 +243,8 @@ constexpr NamedRule kCommonRules[]{
      "Xlogy Xlog1py Xdivy MulNoNan BitwiseAnd BitwiseOr BitwiseXor LeftShift RightShift NextAfter",
      2, broadcast_operands},
     {"MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3", 2, matmul},
-    {"Conv2D DepthwiseConv2dNative", 2, convolution},
-    {"MaxPool AvgPool", 1, pool},
+    {"Conv2D Conv3D DepthwiseConv2dNative", 2, convolution},
+    {"MaxPool AvgPool MaxPool3D AvgPool3D", 1, pool},
     {"Mean Sum Max Min Prod All Any", 2, reduce},
     {"Pad PadV2 MirrorPad", 2, pad},
     {"Gather GatherV2 ResourceGather", 2, gather},
