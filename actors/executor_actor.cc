@@ -32,6 +32,7 @@ void ExecutorActor::join(runtime::Context& context) {
   joined.host = task_->host;
   joined.kind = options_.kind;
   joined.graph_sha256 = task_->signature();
+  joined.measuring = task_->measuring;
   joined.devices = static_cast<std::uint32_t>(task_->graphs.front().devices.size());
   joined.epoch = epoch_;
   joined.placements = options_.window;

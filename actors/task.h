@@ -29,6 +29,7 @@ struct TaskGraph {
 struct Task {
   std::vector<TaskGraph> graphs;  ///< At least one; indices of Placer::graph_of().
   std::string host;
+  std::string measuring = {};  ///< Hash of all that decides a measurement, such as rules; empty: unknown.
 
   /// Returns null if no graph has this hash.
   const TaskGraph* find(std::string_view sha256) const {

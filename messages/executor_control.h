@@ -27,8 +27,9 @@ struct ExecutorJoined {
   std::uint32_t cores = 0;         ///< Processors visible on its machine; 0: unknown.
   std::uint64_t memory_bytes = 0;  ///< Memory of its machine [bytes]; 0: unknown.
   std::string version;             ///< Program version; empty: unknown.
+  std::string measuring;           ///< Hash of all that decides its measurements; empty: unknown.
   EMPLACE_FIELDS(name, host, kind, graph_sha256, devices, epoch, placements, bytes, node, cores, memory_bytes,
-                 version)
+                 version, measuring)
 };
 
 /// executor -> dispatcher: grants additional credit.

@@ -36,7 +36,8 @@ struct ManifestDelivered {
   std::string cluster;  ///< cluster.toml; empty: the run has none.
   std::vector<FileFacts> files;
   bool more_starts = false;  ///< True: another start follows at the same address when this one ends.
-  EMPLACE_FIELDS(version, start, config, cluster, files, more_starts)
+  std::string run;           ///< Identity of the run, which the node states when it joins.
+  EMPLACE_FIELDS(version, start, config, cluster, files, more_starts, run)
 };
 
 /// node -> library: requests a chunk of a file.

@@ -47,6 +47,9 @@ struct NodeOptions {
   /// Endpoints to bind: "tcp://127.0.0.1:5555" ("…:*": any port), "ipc:///run/x".
   std::vector<std::string> listen;
   std::string upstream;  ///< Endpoint of the head to dial; empty at the head.
+  /// Identity of the run. A node never takes part in a run of another identity that listens at the
+  /// address of its head. Empty: the node belongs to no run.
+  std::string run;
   /// Interval of heartbeats between nodes, on the control connection. A peer that misses three is lost.
   Nanos heartbeat = std::chrono::milliseconds{500};
   Nanos upstream_timeout = std::chrono::seconds{30};  ///< The node stops after this time without the head.
@@ -139,6 +142,9 @@ class Node {
 
   /// Whether the head has ended and its Bye stated that the run is over. Thread: that of run(), after it.
   bool run_is_over() const;
+  /// Whether the node ended because the head at its address is of another run. Thread: that of run(), after
+  /// it.
+  bool found_other_run() const;
 
   const NodeCounters& counters() const;
   /// Facts of every actor spawned here. Thread: any, after the last spawn().

@@ -41,7 +41,9 @@ std::string fault_in(const messages::ExecutorJoined& joined, std::span<const std
                      const Task& task) {
   if (std::string wrong = messages::wrong_name("the host", joined.host); !wrong.empty()) return wrong;
   if (std::string wrong = messages::wrong_name("the kind", joined.kind); !wrong.empty()) return wrong;
-  if (joined.graph_sha256 != task.signature()) return "its graph or machine differs";
+  if (joined.graph_sha256 != task.signature()) return "its graph differs";
+  if (!joined.measuring.empty() && !task.measuring.empty() && joined.measuring != task.measuring)
+    return "its machine, rules or measurement settings differ";
   if (!kinds.empty() && std::find(kinds.begin(), kinds.end(), joined.kind) == kinds.end())
     return "executors of kind '" + joined.kind + "' get no work in this run";
   return {};

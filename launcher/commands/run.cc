@@ -53,6 +53,7 @@ class NodeCommand final : public Command {
     options.required("--config", config_, "Resolved config of the run")
         .required("--dir", directory_, "Directory of this start of the run")
         .required("--start", start_, "Start of the run: scratch or best-heuristic")
+        .option("--run-id", run_id_, "Id of the run in its record")
         .option("--budget", budget_, "Wall time left, e.g. 60s (default: run.budget of the config)")
         .option("--cluster", cluster_, "Cluster file of the run (default: every actor in this process)")
         .option("--name", name_, "Name of this node in the cluster")
@@ -68,6 +69,7 @@ class NodeCommand final : public Command {
                         {start_, directory_},
                         beside_,
                         static_cast<std::uint32_t>(restarts_)};
+    request.start.run_id = run_id_;
     if (!budget_.empty()) {
       const auto seconds = parse_seconds(budget_);
       if (!seconds) return invalid("--budget", seconds.error().context);
@@ -78,7 +80,7 @@ class NodeCommand final : public Command {
   }
 
  private:
-  std::string config_, cluster_, directory_, start_, budget_, endpoint_, beside_, name_ = "head";
+  std::string config_, cluster_, directory_, start_, run_id_, budget_, endpoint_, beside_, name_ = "head";
   std::uint64_t restarts_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/text/words.h"
 #include "executor/sim/simulator.h"
 #include "graph/formats/graph_file.h"
@@ -287,6 +288,35 @@ Result<MemoryPlan> plan_of(const RunConfig& config, const actors::TaskGraph& one
   return std::move(found.plan);
 }
 
+namespace {
+
+/// Returns a hash of all that decides what an executor of some kind measures for a placement, and of nothing
+/// else: paths, names and the number of executors differ among the machines of a run. Its text is a contract
+/// between releases.
+std::string hash_of_measuring(const RunConfig& config, const actors::Task& task) {
+  const TimingOptions& timing = config.executor.timing;
+  std::string text = fmt::format(
+      "objective {} dispatch {} allow {} seed {} reserve {} by_bytes {} warmups {} samples {} statistic {} "
+      "capture {} tune {} stop_ratio {}\n",
+      word_of(config.objective.kind), word_of(config.executor.dispatch), config.executor.allow,
+      config.run.seed, config.input.reserve.recorded(), config.input.by_bytes, timing.warmups, timing.samples,
+      word_of(timing.statistic), timing.capture, timing.tune, timing.stop_ratio);
+  for (const actors::TaskGraph& one : task.graphs) {
+    text += fmt::format("graph {} devices {}", one.sha256, one.devices.sha256());
+    for (const std::uint32_t of : one.constraints.classes()) text += fmt::format(" {}", of);
+    const DeviceMask* last = nullptr;  // Most classes may use the devices of the one before.
+    for (std::uint32_t of = 0; of < one.constraints.num_classes(); ++of) {
+      const DeviceMask* const mask = &one.constraints.allowed(of);
+      text += last != nullptr && *mask == *last ? "=" : "\n" + mask->to_string();
+      last = mask;
+    }
+    text += '\n';
+  }
+  return sha256_hex(std::as_bytes(std::span{text.data(), text.size()}));
+}
+
+}  // namespace
+
 Result<TaskPtr> load_task(const RunConfig& config) {
   EMPLACE_TRY_ASSIGN(auto files, graph_files(config));
   EMPLACE_TRY_ASSIGN(const auto reading, config.input.reading.options());
@@ -306,6 +336,7 @@ Result<TaskPtr> load_task(const RunConfig& config) {
       return invalid(printable_path(file), "contains a graph that is given twice", "name each graph once");
     task->graphs.push_back({std::move(graph), std::move(devices), std::move(constraints), std::move(sha256)});
   }
+  task->measuring = hash_of_measuring(config, *task);
   return TaskPtr{std::move(task)};
 }
 
@@ -435,7 +466,7 @@ Result<Unit> check_start(const RunConfig& config, const actors::Task& task, cons
   return Unit{};
 }
 
-Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
+Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, Start& start,
                            std::span<const Heuristics> heuristics, const Clock& clock) {
   std::error_code ignored;
   std::filesystem::create_directories(start.directory / "log", ignored);
@@ -453,7 +484,14 @@ Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, co
     EMPLACE_TRY_ASSIGN(const auto graphs, graph_rows(config, task, heuristics));
     record::RunFacts facts = run_facts(config, task, start, clock);
     EMPLACE_TRY_ASSIGN(facts.parent, parent_of(config));
+    start.run_id = facts.run_id;
     EMPLACE_TRY(record::RunWriter::create(start.directory, facts, graphs, heuristic_rows(task, heuristics)));
+  } else {
+    EMPLACE_TRY_ASSIGN(const auto db, retry_while_locked([&] {
+                         return record::RunReader::open(start.directory, record::Reading::kQuiet);
+                       }));
+    EMPLACE_TRY_ASSIGN(const auto facts, db->header().facts());
+    start.run_id = facts.run_id;
   }
   return add_actors(config, task, start, clock);
 }

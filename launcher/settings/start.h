@@ -76,6 +76,7 @@ struct Start {
   std::filesystem::path directory;  ///< Directory of run.db, best.placement.json and log/.
   double budget_s = 0;              ///< 0: no limit.
   bool resume = false;
+  std::string run_id = {};  ///< Of its record; empty before prepare_start(), and in records of schema 3.
 };
 
 /// What a start is called in tables: "hierarchical, from scratch", "hierarchical, from the best heuristic",
@@ -112,8 +113,9 @@ Result<Unit> check_start(const RunConfig& config, const actors::Task& task, cons
 
 /// Prepares a start before its first process: creates its database (with the graphs, their devices and
 /// heuristics) unless it is resumed, and keeps the starting placements that it starts from. `heuristics`:
-/// [graphs]. @pre a best-heuristic start has a feasible heuristic for each graph. Errors: kInvalid, kIo.
-Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
+/// [graphs]. Sets `run_id`. @pre a best-heuristic start has a feasible heuristic for each graph. Errors:
+/// kInvalid, kIo.
+Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, Start& start,
                            std::span<const Heuristics> heuristics, const Clock& clock);
 
 }  // namespace emplace::launcher

@@ -32,6 +32,7 @@ const std::vector<std::string>& Node::endpoints() const { return impl_->endpoint
 Result<std::string> Node::run() { return impl_->router->run(); }
 void Node::stop(std::string reason) { impl_->router->stop(std::move(reason)); }
 bool Node::run_is_over() const { return impl_->router->run_is_over(); }
+bool Node::found_other_run() const { return impl_->router->found_other_run(); }
 std::vector<ActorFacts> Node::actors() const { return impl_->router->actors(); }
 const NodeCounters& Node::counters() const { return impl_->shared->counters; }
 

@@ -327,6 +327,10 @@ void Router::perform(const PeerSessions::Actions& actions) {
 void Router::perform(const PeerSessions::HeadRefused& refused) {
   if (!shutdown_.running()) return;  // This node ends anyway.
   upstream_->on_refused(refused.reason, refused.final);
+  if (refused.other_run) {
+    found_other_run_ = true;
+    return start_shutdown(refused.reason, std::nullopt);
+  }
   if (!refused.final) return redial(refused.reason);
   start_shutdown("refused",
                  Error{Errc::kInvalid, options_.upstream + ": " + upstream_->last_connect_error()});

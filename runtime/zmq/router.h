@@ -40,6 +40,7 @@ class Router {
   Result<std::string> run();
   void stop(std::string reason);  ///< Thread: any.
   bool run_is_over() const { return run_is_over_; }
+  bool found_other_run() const { return found_other_run_; }
   std::vector<std::string> endpoints() const;
   std::vector<ActorFacts> actors() const;  ///< Thread: any, after the last spawn().
 
@@ -111,6 +112,7 @@ class Router {
   std::unique_ptr<Upstream> upstream_;  // Null at the head.
   Shutdown shutdown_;
   bool run_is_over_ = false;  // From the Bye of the head.
+  bool found_other_run_ = false;
 
   Nanos now_{0};  // Start of the turn.
   Nanos next_tick_{0}, next_beat_{0};

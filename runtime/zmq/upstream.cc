@@ -88,7 +88,8 @@ bool Upstream::send_hello(std::size_t plane) {
                                       .first_seq = head_->links[plane].first_waiting_seq(),
                                       .actors = routes_.local_actors(),
                                       .wire = messages::kWireVersion,
-                                      .oldest_wire = messages::kOldestWireVersion},
+                                      .oldest_wire = messages::kOldestWireVersion,
+                                      .run = shared_.options.run},
                                 Link::Limits::of(shared_.options), shared_.counters);
   return hello_sent_[plane];
 }

@@ -241,6 +241,35 @@ TEST(Machines, JoinedNodeWaitsForARestartedHead) {
   EXPECT_EQ(left.status, 0) << left.err;
 }
 
+// The next run at an address must not be measured with the machine of the run before it.
+TEST(Machines, JoinedNodeFetchesTheNextRunAtTheSameAddress) {
+  const TemporaryFolder folder;
+  const auto one_of = [](const std::string& endpoint, const std::string& devices) {
+    return Up::Options{.cluster = "[head]\nendpoint = \"" + endpoint +
+                                  "\"\ninsecure = true\n[[node]]\nname = \"far\"\nstart = \"join\"\n"
+                                  "roles = [\"executor\"]\nmax_processes = 8\n",
+                       .settings = {"input.devices=" + devices}};
+  };
+  Up first{folder, "first", one_of("tcp://127.0.0.1:*", "k80_gk210 x 2, haswell18")};
+  const std::string address = first.address();
+  ASSERT_NE(address, "") << first.finish().err;
+  Process join{{"join", address, "--insecure", "--executors", "2", "--cache", folder.at("cache")}};
+  ASSERT_TRUE(first.wait_until_ps([](const json& status) { return joined_nodes(status) == 1; }));
+  const pid_t head = head_of(first.directory());
+  first.launcher().send(SIGKILL);
+  ASSERT_EQ(::kill(head, SIGKILL), 0);
+  (void)first.finish();
+  Up second{folder, "second", one_of(address, "h100 x 2, epyc9654")};
+  ASSERT_EQ(second.address(), address) << second.finish().err;
+  ASSERT_TRUE(second.wait_until_ps([](const json& status) { return joined_nodes(status) == 1; }));
+  const json summary = second.down();
+  expect_nothing_lost(summary);
+  EXPECT_LT(summary["starts"][0]["best_step_time_s"], 2e-3) << "6 ms are of the first machine";
+  const Finished left = join.finish();
+  EXPECT_EQ(left.status, 0) << left.err;
+  EXPECT_NE(left.err.find("another run listens at " + address), std::string::npos) << left.err;
+}
+
 TEST(Machines, KeysAreRequiredToJoinWatchOrEndARun) {
   const TemporaryFolder folder;
   const std::string keys = folder.at("keys");

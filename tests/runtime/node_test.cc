@@ -328,6 +328,27 @@ TEST(Node, KnowsWhetherTheRunIsOverWhenItsHeadEnds) {
   }
 }
 
+TEST(Node, LeavesAHeadOfAnotherRunAtTheSameAddress) {
+  auto head = make_node({.listen = {"tcp://127.0.0.1:*"}, .run = "second"});
+  auto stale = make_node({.name = "node/0", .upstream = head->endpoints()[0], .run = "first"});
+  auto fresh = make_node({.name = "node/1", .upstream = head->endpoints()[0], .run = "second"});
+  bool stale_joined = false;
+  add(*head, "watch", Home::kIoLoop,
+      {.directory = [&](Context& context, std::string_view actor, bool reachable) {
+        if (actor == "stale" && reachable) stale_joined = true;
+        // The stale node has dialled first, so it has its answer when the other one is there.
+        if (actor == "fresh" && reachable)
+          context.after(milliseconds{300}, [&context] { context.stop_node("budget"); });
+      }});
+  add(*stale, "stale", Home::kIoLoop, {});
+  add(*fresh, "fresh", Home::kIoLoop, {});
+  EXPECT_EQ(run_all({head.get(), stale.get(), fresh.get()}),
+            (std::vector<std::string>{"budget", "the head is of another run than the node", "budget"}));
+  EXPECT_TRUE(stale->found_other_run());
+  EXPECT_FALSE(fresh->found_other_run());
+  EXPECT_FALSE(stale_joined);
+}
+
 TEST(Node, AsksItsSupervisorBeforeItStops) {
   for (const Home home : {Home::kIoLoop, Home::kOwnLoop}) {
     std::vector<std::string> asked;

@@ -81,7 +81,8 @@ class Side {
   static std::string line(const Sessions::HeadJoined&) { return "joined"; }
   static std::string line(const Sessions::HeadSilent&) { return "head silent"; }
   static std::string line(const Sessions::HeadRefused& refused) {
-    return std::string{"refused"} + (refused.final ? " for good: " : ": ") + refused.reason;
+    return std::string{"refused"} + (refused.other_run ? ", other run" : "") +
+           (refused.final ? " for good: " : ": ") + refused.reason;
   }
   static std::string line(const Sessions::HeadLeft& left) {
     return std::string{"head left"} + (left.over ? ", the run is over: " : ": ") + left.reason;
@@ -136,6 +137,22 @@ TEST_F(HeadSessions, NodeJoinsWithItsFirstHelloAndEachHelloIsWelcomed) {
   EXPECT_EQ(head.sessions.connection("n-0000000000000007-d")->plane, 1u);
   EXPECT_EQ(head.sessions.connection("n-0000000000000008-d"), nullptr);
   EXPECT_EQ(head.routes.find(actor_id("a"))->peer, &head.peer("n"));
+}
+
+// A machine that outlived the head of one run must not serve the next run at that address.
+TEST_F(HeadSessions, NodeOfAnotherRunIsRefusedForGood) {
+  NodeOptions options = head_options();
+  options.run = "0123456789abcdef";
+  Side of_run{options};
+  const std::string refusal =
+      "bye n-0000000000000007-c fenced final: the head is of another run than the node";
+  EXPECT_EQ(of_run.hello({.node = "n", .epoch = 7, .actors = {"a"}, .run = "another"}, kNow), Lines{refusal});
+  EXPECT_TRUE(of_run.sessions.peers().empty());
+  EXPECT_EQ(of_run.routes.find(actor_id("a")), nullptr);
+  EXPECT_EQ(of_run.hello({.node = "n", .epoch = 8, .run = options.run}, kNow).back(),
+            "welcome n-0000000000000008-c from 1:");
+  EXPECT_EQ(of_run.hello({.node = "m", .epoch = 9}, kNow).back(), "welcome m-0000000000000009-c from 1:")
+      << "it fetches the run, or watches it";
 }
 
 TEST_F(HeadSessions, HelloOfAnotherConnectionIsMalformed) {
@@ -343,6 +360,15 @@ TEST_F(DiallerSessions, JoinsWhenBothConnectionsAreWelcomed) {
   EXPECT_EQ(node.sessions.head()->node, "head");
   EXPECT_EQ(node.welcome({.node = "head", .epoch = 5, .plane = Plane::kData}, 1, kNow), Lines{}) << "again";
   EXPECT_EQ(node.counters.malformed, 0u);
+}
+
+TEST_F(DiallerSessions, LeavesAHeadThatStatesAnotherRun) {
+  Side of_run{NodeOptions{.name = "n", .run = "first"}};
+  of_run.sessions.dial(5, kNow);
+  const Welcome welcome{.node = "head", .epoch = 5, .actors = {"dispatcher/0"}, .run = "second"};
+  EXPECT_EQ(of_run.welcome(welcome, 0, kNow),
+            Lines{"refused, other run for good: the head is of another run than the node"});
+  EXPECT_FALSE(of_run.sessions.head()->welcomed[0]);
 }
 
 TEST_F(DiallerSessions, WelcomeOfAnotherEpochOrConnectionIsMalformed) {

@@ -93,6 +93,7 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
   there.executor.model.clear();  // Each machine's own command line names the code that it imports.
   manifest.facts.version = build_info().version;
   manifest.facts.start = start.name;
+  manifest.facts.run = start.run_id;
   manifest.facts.config = to_toml(there, false);
   manifest.facts.more_starts = start.name != config.run.starts.back();
   if (cluster.empty()) return manifest;

@@ -38,6 +38,7 @@ Program local_program(const Topology& topology, const NodePlan& node, const Star
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) arguments.insert(arguments.end(), {name, value});
   };
+  add("--run-id", start.run_id);
   add("--cluster", topology.cluster.string());
   const bool head = node.name == Cluster{}.head.name;
   // A local node without a key connects to the socket in the run directory.

@@ -166,6 +166,7 @@ messages::NodeReported report_of(const runtime::Node& node, const std::string& n
 struct NodeEnd {
   std::string reason;
   bool run_is_over = false;  ///< The head stated that no other start of the run follows.
+  bool other_run = false;    ///< Another run listens at the address of the head.
 };
 
 /// Runs one incarnation of a node, from loading its graphs to its end.
@@ -176,6 +177,7 @@ Result<NodeEnd> run_once(const NodeSetup& setup, StopWatch& watch) {
   const bool head = setup.plan.name == Cluster{}.head.name;
   runtime::NodeOptions options = node_options(setup.plan.name, setup.plan.keys, setup.plan.insecure);
   options.seed = setup.config.run.seed;
+  options.run = setup.start.run_id;
   options.first_timeout = setup.first_timeout;
   if (setup.config.record.trace) options.trace = trace_folder(setup.start.directory).string();
   for (const std::string& endpoint : {setup.endpoint, setup.beside})
@@ -221,7 +223,7 @@ Result<NodeEnd> run_once(const NodeSetup& setup, StopWatch& watch) {
   runtime::log(runtime::LogLevel::kInfo, setup.plan.name,
                ended ? "ended: " + *ended : "failed: " + ended.error().context);
   if (!ended) return ended.error();
-  return NodeEnd{*std::move(ended), node->run_is_over()};
+  return NodeEnd{*std::move(ended), node->run_is_over(), node->found_other_run()};
 }
 
 /// Fetches the run from the head.
@@ -353,6 +355,7 @@ Result<Unit> run_node(const NodeRequest& request) {
   const auto ended = run_once(setup, watch);
   (void)launcher.finish(kFinalWait);
   runtime::close_log();
+  if (ended && ended->other_run) return Error{Errc::kRunFailed, request.endpoint + ": " + ended->reason};
   if (ended) return Unit{};
   const Errc code = ended.error().code;
   return Error{code == Errc::kInvalid || code == Errc::kIo ? code : Errc::kRunFailed, ended.error().context};
@@ -409,6 +412,7 @@ Result<Joined> join_run(const JoinRequest& request) {
                     format_bytes(static_cast<std::int64_t>(joined.fetched)));
     NodeSetup setup{
         std::move(plan), std::move(config), cluster, {manifest->start, scratch.at()}, request.head, {}};
+    setup.start.run_id = manifest->run;
     setup.first_timeout = request.patience;
     setup.config.record.trace = false;  // The launcher cannot collect traces of other machines.
     if (request.for_launcher) setup.launcher = &launcher;
@@ -418,6 +422,11 @@ Result<Joined> join_run(const JoinRequest& request) {
     joined.received_signal = watch.received();
     if (!ended) return ended.error();
     joined.reason = watch.requested() ? "stopped by request" : "the run is over";
+    if (ended->other_run && !watch.requested()) {
+      if (request.for_launcher) return Error{Errc::kRunFailed, request.head + ": " + ended->reason};
+      request.note(fmt::format("left: another run listens at {}; fetching it", request.head));
+      continue;
+    }
     if (watch.requested() || ended->run_is_over || !manifest->more_starts) return joined;
   }
 }

@@ -36,7 +36,8 @@ struct Hello {
   std::vector<std::string> actors;
   std::uint8_t wire = 1;         ///< Wire version it uses; messages::check_wire_version.
   std::uint8_t oldest_wire = 1;  ///< Oldest wire version it understands.
-  EMPLACE_FIELDS(node, epoch, plane, first_seq, actors, wire, oldest_wire)
+  std::string run;               ///< Identity of its run; empty: it belongs to none.
+  EMPLACE_FIELDS(node, epoch, plane, first_seq, actors, wire, oldest_wire, run)
 };
 
 /// Head -> dialling node, on the same connection.
@@ -47,7 +48,8 @@ struct Welcome {
   Plane plane = Plane::kControl;
   std::uint64_t first_seq = 1;
   std::vector<std::string> actors;  ///< All actors that the head can reach.
-  EMPLACE_FIELDS(node, epoch, plane, first_seq, actors)
+  std::string run;                  ///< Identity of the head's run; empty: it has none.
+  EMPLACE_FIELDS(node, epoch, plane, first_seq, actors, run)
 };
 
 /// Both ways, every heartbeat, on the control connection. Lists actors that came or left since the last one.
@@ -59,14 +61,16 @@ struct Beat {
 };
 
 /// Final message on a connection. `fenced`: this epoch was replaced or refused; redial with a new one, unless
-/// `final`: that would be refused, too. `over`, of a head that ends: the run is over; no other start follows.
+/// `final`: that would be refused, too. `other_run`: the head is of another run than the node. `over`, of a
+/// head that ends: the run is over; no other start follows.
 struct Bye {
   static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 3;
   std::string reason;
   bool fenced = false;
   bool final = false;
   bool over = false;
-  EMPLACE_FIELDS(reason, fenced, final, over)
+  bool other_run = false;
+  EMPLACE_FIELDS(reason, fenced, final, over, other_run)
 };
 
 /// Acknowledges that everything before the Bye has arrived.

@@ -13,6 +13,7 @@ namespace emplace::runtime {
 namespace {
 
 constexpr int kMissedBeats = 3;
+constexpr const char* kOtherRun = "the head is of another run than the node";
 
 }  // namespace
 
@@ -20,6 +21,12 @@ PeerSessions::PeerSessions(const NodeOptions& options, Routes& routes, const Adm
                            NodeCounters& counters, LogOnce& log_once)
     : options_{options}, routes_{routes}, admission_{admission}, counters_{counters}, log_once_{log_once} {}
 PeerSessions::~PeerSessions() = default;
+
+/// Whether the other side states a run, and it is not ours. Nodes that belong to no run, such as those that
+/// fetch one, may join any.
+bool PeerSessions::is_other_run(const std::string& run) const {
+  return !run.empty() && !options_.run.empty() && run != options_.run;
+}
 
 std::unique_ptr<Peer> PeerSessions::make_peer(const std::string& node) const {
   return std::make_unique<Peer>(node, Link::Limits::of(options_), options_.heartbeat * kMissedBeats,
@@ -46,6 +53,10 @@ PeerSessions::Actions PeerSessions::on_hello(const std::string& id, const std::s
     log_once_.warn("node " + printable(hello->node, 80) + " refused: " + refusal->reason);
     return {SendBye{id, {.reason = std::move(refusal->reason), .fenced = true, .final = refusal->final}}};
   }
+  if (is_other_run(hello->run)) {
+    log_once_.warn("node " + printable(hello->node, 80) + " refused: " + kOtherRun);
+    return {SendBye{id, {.reason = kOtherRun, .fenced = true, .final = true, .other_run = true}}};
+  }
   Actions actions;
   Peer& peer =
       *(slot == peers_.end() ? peers_.emplace(hello->node, make_peer(hello->node)).first : slot)->second;
@@ -71,7 +82,8 @@ PeerSessions::Actions PeerSessions::on_hello(const std::string& id, const std::s
                                  .epoch = hello->epoch,
                                  .plane = hello->plane,
                                  .first_seq = peer.links[plane].first_waiting_seq(),
-                                 .actors = reachable_actors(peer)}});
+                                 .actors = reachable_actors(peer),
+                                 .run = options_.run}});
   return actions;
 }
 
@@ -112,6 +124,7 @@ PeerSessions::Actions PeerSessions::on_welcome(std::size_t plane, const Incoming
     return {};
   }
   head_->session.on_received(now);
+  if (is_other_run(welcome->run)) return {HeadRefused{kOtherRun, true, true}};
   if (head_->welcomed[plane]) return {};
   head_->welcomed[plane] = true;
   head_->session.expect(plane, welcome->first_seq);
@@ -183,7 +196,7 @@ void PeerSessions::on_beat(Peer& peer, const Beat& beat, Actions& actions) {
 
 void PeerSessions::on_bye(Peer& peer, std::size_t plane, const Bye& bye, Actions& actions) {
   if (bye.fenced) {
-    if (is_head(peer)) actions.push_back(HeadRefused{bye.reason, bye.final});
+    if (is_head(peer)) actions.push_back(HeadRefused{bye.reason, bye.final, bye.other_run});
     return;
   }
   push_message(peer.links[plane], ByeAck{static_cast<Plane>(plane)});

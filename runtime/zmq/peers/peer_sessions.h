@@ -48,7 +48,8 @@ class PeerSessions {
   struct HeadSilent {};  ///< The head missed its heartbeats.
   struct HeadRefused {   ///< The head ended this epoch.
     std::string reason;
-    bool final = false;  ///< The head would also refuse the next epoch.
+    bool final = false;      ///< The head would also refuse the next epoch.
+    bool other_run = false;  ///< The head is of another run.
   };
   struct HeadLeft {  ///< The head has sent everything and ends.
     std::string reason;
@@ -113,6 +114,7 @@ class PeerSessions {
   void end_session(Peer& peer, std::string_view why, Nanos now, Actions& actions);
   void forget(const std::string& node);
   std::vector<std::string> reachable_actors(const Peer& asking) const;
+  bool is_other_run(const std::string& run) const;
   bool is_head(const Peer& peer) const { return &peer == head_.get(); }
 
   const NodeOptions& options_;

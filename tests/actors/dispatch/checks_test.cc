@@ -84,7 +84,14 @@ TEST(DispatchChecks, LetExecutorsOfTheTaskAndOfAWantedKindJoin) {
   EXPECT_EQ(fault_in(right, cpu, *task), "executors of kind 'sim' get no work in this run");
   messages::ExecutorJoined wrong = right;
   wrong.graph_sha256 = "other";
-  EXPECT_EQ(fault_in(wrong, any, *task), "its graph or machine differs");
+  EXPECT_EQ(fault_in(wrong, any, *task), "its graph differs");
+  Task with_rules = *task;
+  with_rules.measuring = "of this machine";
+  EXPECT_EQ(fault_in(right, any, with_rules), "") << "an older program does not state it";
+  wrong = right;
+  wrong.measuring = "of another machine";
+  EXPECT_EQ(fault_in(wrong, any, *task), "");
+  EXPECT_EQ(fault_in(wrong, any, with_rules), "its machine, rules or measurement settings differ");
   wrong = right;
   wrong.host = "a\nb";
   EXPECT_THAT(fault_in(wrong, any, *task), HasSubstr("the host"));
