@@ -344,11 +344,12 @@ class Placement:
 
     # Command lines.
 
-    @cached_property
+    @property
     def path(self) -> Path:
         """A placement file with this placement; it exists as long as this object."""
         path = self._scratch.folder / "placement.json"
-        self.save(path)
+        if not path.exists():
+            self.save(path)
         return path
 
     def _about(self, *, placement_first: bool) -> tuple[list[str], dict[str, str]]:

@@ -4,23 +4,41 @@ from __future__ import annotations
 
 import os
 import weakref
-from functools import cached_property
 from pathlib import Path
 
 from emplace.errors import EmplaceError
 
 
 class Scratch:
-    """A folder that is made when it is first asked for, and removed with this object."""
+    """A folder that is made when it is first asked for, and removed with this object.
 
-    @cached_property
+    A process that forks and its child have a folder each: neither removes or overwrites files of the other.
+    """
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._maker = 0
+
+    @property
     def folder(self) -> Path:
-        import shutil
-        import tempfile
+        """The folder, which exists: it is made again if something cleaned it away, as systemd-tmpfiles does."""
+        if self._folder is None or self._maker != os.getpid():
+            import tempfile
 
-        path = tempfile.mkdtemp(prefix="emplace-")
-        weakref.finalize(self, shutil.rmtree, path, True)
-        return Path(path)
+            self._maker = os.getpid()
+            self._folder = Path(tempfile.mkdtemp(prefix="emplace-"))
+            weakref.finalize(self, _remove, str(self._folder), self._maker)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        return self._folder
+
+
+def _remove(folder: str, maker: int) -> None:
+    """Removes a folder of this process; finalizers also run in a child that was forked."""
+    if os.getpid() != maker:
+        return
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def write(path: str | os.PathLike[str], text: str) -> None:

@@ -343,3 +343,20 @@ def test_tries_what_would_make_a_graph_fit_and_places_with_it(root: Path, tmp_pa
     with pytest.raises(em.NoPlacement) as caught:
         em.place(graph, "k40", budget=1, allow="none", **small)
     assert not caught.value.remedies
+
+
+def test_a_forked_child_and_a_cleaner_leave_a_placement_usable(cnn: em.Graph, machine: em.Machine) -> None:
+    script = """
+import os, shutil, sys
+import emplace as em
+placement = em.place(sys.argv[1], sys.argv[2], method="expert", progress=False)
+before = placement.path
+child = os.fork()
+if child == 0:
+    assert placement.path != before
+    sys.exit(0)  # Finalizers run; those of the folder of the parent must not.
+assert os.waitpid(child, 0)[1] == 0 and before.exists() and placement.explain()
+shutil.rmtree(before.parent)  # As systemd-tmpfiles does after some days.
+assert placement.path == before and before.exists() and placement.explain()
+"""
+    subprocess.run([sys.executable, "-c", script, cnn.path, machine.text], check=True)
