@@ -68,7 +68,7 @@ Result<RunConfig> config_of_branch(const RunRequest& request) {
 Result<RunConfig> resolve(const RunRequest& request) {
   auto config = !request.branch.empty() ? config_of_branch(request)
                 : request.resume        ? load_config(std::filesystem::path{request.run_dir} / "config.toml",
-                                                      request.settings, ConfigFrom::kRecord)
+                                                      request.settings, ConfigFrom::kRunFile)
                                         : load_config(request.config, request.settings);
   if (!config) return config;
   if (const std::string text = old_names_warning(*config); !text.empty() && request.warn) request.warn(text);

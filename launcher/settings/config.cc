@@ -152,9 +152,10 @@ Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
                                std::span<const std::string> assignments, ConfigFrom from) {
   EMPLACE_TRY_ASSIGN(const Chosen chosen, choose(toml, where, assignments));
   EMPLACE_TRY_ASSIGN(RunConfig config, method_defaults(chosen.method, chosen.preset));
-  if (from == ConfigFrom::kRecord) config = record_defaults(chosen.method);
+  if (from != ConfigFrom::kPerson) config = record_defaults(chosen.method);
   EMPLACE_TRY_ASSIGN(TomlDocument document, TomlDocument::parse(toml, where));
   EMPLACE_TRY(read_into(config, std::move(document), chosen.method, from));
+  if (from == ConfigFrom::kRecord) config.executor.model.clear();
   for (const std::string& assignment : assignments) EMPLACE_TRY(assign(config, assignment, chosen.method));
   return config;
 }
@@ -185,7 +186,7 @@ Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const
     model = absolute_model((path.parent_path() / model).string());
   // A run for this machine keeps its device file beside its config; the folder may have been moved.
   const std::filesystem::path devices = config->input.devices, beside = path.parent_path() / "devices.toml";
-  if (from == ConfigFrom::kRecord && devices.filename() == "devices.toml" &&
+  if (from != ConfigFrom::kPerson && devices.filename() == "devices.toml" &&
       !std::filesystem::exists(devices) && std::filesystem::exists(beside))
     config->input.devices = std::filesystem::absolute(beside).lexically_normal().string();
   return config;

@@ -353,9 +353,10 @@ RunConfig record_defaults(std::string_view method);
 
 /// Author of a config, which decides the values of missing keys.
 enum class ConfigFrom : std::uint8_t {
-  kPerson,  ///< A user: missing keys have the defaults of the method and preset.
-  kRecord,  ///< A run, which writes all keys that exist: a missing key is newer than the run, and has the
-            ///< value of record_defaults() whatever the presets have now.
+  kPerson,   ///< A user: missing keys have the defaults of the method and preset.
+  kRunFile,  ///< A run of this user, which writes all keys that exist: a missing key is newer than the run,
+             ///< and has the value of record_defaults() whatever the presets have now.
+  kRecord,   ///< A run of anybody. Keys that name code to run are dropped.
 };
 
 /// Returns a value of executor.model that does not depend on the current folder.
@@ -372,7 +373,8 @@ Result<RunConfig> load_config(const std::filesystem::path& path,
 Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
                                std::span<const std::string> assignments = {},
                                ConfigFrom from = ConfigFrom::kPerson);
-/// Parses the config in a run's record.
+/// Parses the config in a run's record, which may be anybody's: what names code is taken from `assignments`
+/// alone.
 inline Result<RunConfig> recorded_config(std::string_view toml, std::string_view where,
                                          std::span<const std::string> assignments = {}) {
   return parse_config(toml, where, assignments, ConfigFrom::kRecord);

@@ -109,6 +109,16 @@ TEST(Config, CostsAreCurrentForAPersonAndTheFirstForARecordWithoutThem) {
   }
 }
 
+// A record may come from anybody: it decides nothing that a branch, a replay or a learner would import.
+TEST(Config, RecordNamesNoCode) {
+  const std::string toml = "[executor]\nkind = \"torch\"\nmodel = \"theirs/evil.py:step\"\n";
+  EXPECT_EQ(recorded_config(toml, "x")->executor.model, "");
+  const std::vector<std::string> own{"executor.model=mine.py:step"};
+  EXPECT_EQ(recorded_config(toml, "x", own)->executor.model, "mine.py:step");
+  EXPECT_EQ(parse_config(toml, "x", {}, ConfigFrom::kRunFile)->executor.model, "theirs/evil.py:step")
+      << "a run that is resumed is this user's own";
+}
+
 TEST(Config, WrittenConfigRoundTrips) {
   RunConfig config;
   ASSERT_TRUE(set_option(config, "run.budget=1500ms").ok());

@@ -342,7 +342,7 @@ Result<Unit> run_node(const NodeRequest& request) {
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   process::ignore_broken_pipes();
   StopWatch watch{{.interrupt = false, .standard_input = true}};
-  EMPLACE_TRY_ASSIGN(auto config, load_config(request.config, {}, ConfigFrom::kRecord));
+  EMPLACE_TRY_ASSIGN(auto config, load_config(request.config, {}, ConfigFrom::kRunFile));
   EMPLACE_TRY_ASSIGN(const auto plans, plans_of(request.cluster, config));
   EMPLACE_TRY_ASSIGN(auto plan, find_plan(plans, request.name));
   EMPLACE_TRY(runtime::open_log(log_path(request.start.directory, request.name).string()));
