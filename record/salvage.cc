@@ -344,8 +344,10 @@ Result<Salvaged> salvage(const std::filesystem::path& run, const std::filesystem
       !std::filesystem::exists(run / "initial.db", failure))
     return Error{Errc::kIo, where + ": holds no run"};
   const FolderLock lock{run, /*exclusive=*/false};
-  if (!lock.taken())
+  if (lock.held_elsewhere())
     return invalid(where, "is still being written", "stop the run first, or wait for its end");
+  if (!lock.taken())
+    return io_error(run, "cannot be locked: " + std::generic_category().message(lock.failure()));
   const bool was_there = std::filesystem::exists(directory, failure);
   if (was_there && !std::filesystem::is_empty(directory, failure))
     return invalid(printable_path(directory), "is not empty", "name a folder that does not exist yet");

@@ -1,5 +1,7 @@
 #include "record/store/run_connection.h"
 
+#include <sqlite3.h>
+
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -31,6 +33,8 @@ Result<FolderLock> lock_for(RunConnection::Access access, const std::filesystem:
   if (access == Access::kInProgress) return FolderLock{};
   FolderLock lock{directory, access == Access::kWrite};
   if (lock.taken()) return lock;
+  if (!lock.held_elsewhere())
+    return io_error(directory, "cannot be locked: " + std::generic_category().message(lock.failure()));
   const std::string where = printable_path(directory);
   if (access == Access::kQuiet)
     return invalid(where, "is still being written", "stop the run first, or wait for its end");
@@ -44,7 +48,11 @@ Result<FolderLock> lock_for(RunConnection::Access access, const std::filesystem:
 
 RunConnection::RunConnection(const std::filesystem::path& path, const std::string& file, int flags,
                              FolderLock held)
-    : directory{path}, lock{std::move(held)}, db{file, flags, /*busy_timeout_ms=*/5000} {}
+    : directory{path}, lock{std::move(held)}, db{file, flags, /*busy_timeout_ms=*/5000} {
+  // A record may be anybody's: no code in it runs.
+  sqlite3_db_config(db.getHandle(), SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  sqlite3_db_config(db.getHandle(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+}
 
 std::unique_ptr<RunConnection> RunConnection::make(const std::filesystem::path& directory) {
   return std::make_unique<RunConnection>(directory, (directory / "run.db").string(),

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -27,11 +28,27 @@ bool on_network(const std::filesystem::path& directory) {
          kNetwork.end();
 }
 
+/// Refuses a folder of another user: it may have links in it that lead anywhere, now or later.
+/// Root's are trusted, as by ssh. `links`: whether it may be a link.
+Result<Unit> check_owner(const std::filesystem::path& folder, bool links) {
+  struct stat info {};
+  if ((links ? ::stat(folder.c_str(), &info) : ::lstat(folder.c_str(), &info)) != 0) return Unit{};
+  if (info.st_uid != ::geteuid() && info.st_uid != 0)
+    return invalid(printable_path(folder),
+                   "belongs to another user (number " + std::to_string(info.st_uid) + ")",
+                   "choose another --run-dir, or make it yours with chown");
+  if (S_ISLNK(info.st_mode))
+    return invalid(printable_path(folder), "is a link", "choose another --run-dir, or remove the link");
+  return Unit{};
+}
+
 }  // namespace
 
 Result<Unit> check_folder(const std::filesystem::path& directory) {
   std::error_code none;
   std::filesystem::path there = std::filesystem::absolute(directory, none);
+  EMPLACE_TRY(check_owner(there, true));
+  EMPLACE_TRY(check_owner(there / "log", false));
   while (!std::filesystem::exists(there, none) && there.has_relative_path()) there = there.parent_path();
   if (!on_network(there)) return Unit{};
   return io_error(directory,
@@ -40,7 +57,7 @@ Result<Unit> check_folder(const std::filesystem::path& directory) {
 
 bool is_being_written(const std::filesystem::path& directory) {
   std::error_code none;
-  return std::filesystem::is_directory(directory, none) && !FolderLock{directory, false}.taken();
+  return std::filesystem::is_directory(directory, none) && FolderLock{directory, false}.held_elsewhere();
 }
 
 Result<Unit> make_private_folder(const std::filesystem::path& directory) {

@@ -8,7 +8,8 @@
 namespace emplace::record {
 
 /// Checks before any write that a run may be stored in the folder, or in the parent of a new folder.
-/// Errors: kIo on a network file system, where SQLite's locks and shared memory do not work.
+/// Errors: kIo on a network file system, where SQLite's locks and shared memory do not work; kInvalid for a
+/// folder or a log/ of another user, and for a log/ that is a link.
 Result<Unit> check_folder(const std::filesystem::path& directory);
 
 /// True while a process has the run's database open for writing.

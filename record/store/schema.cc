@@ -163,6 +163,12 @@ Result<Unit> check_schema(SQLite::Database& db, int version, const std::filesyst
   SQLite::Database fresh{":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE};
   fresh.exec(kTables3);
   add_versions(fresh, 3, version);
+  SQLite::Statement code{db, "SELECT type, name FROM main.sqlite_schema WHERE type IN ('trigger', 'view')"};
+  if (code.executeStep())
+    return invalid(printable_path(directory) + ": run.db",
+                   "has the " + code.getColumn(0).getString() + " '" +
+                       printable(code.getColumn(1).getString(), 80) + "', which no run makes",
+                   kSalvageIt);
   const auto theirs = tables_of(db);
   for (const auto& [table, columns] : tables_of(fresh)) {
     const auto found = theirs.find(table);

@@ -20,7 +20,8 @@ void make_schema(SQLite::Database& db);
 /// The schema version of an open database. Errors (kInvalid): newer than this program, or too old.
 Result<int> schema_version(SQLite::Database& db, const std::filesystem::path& directory);
 
-/// Checks the tables. Errors (kInvalid): a table is missing, or its columns differ from this version.
+/// Checks the tables. Errors (kInvalid): a table is missing, its columns differ from this version, or there
+/// is a trigger or a view, which would run when the record is written or read.
 Result<Unit> check_schema(SQLite::Database& db, int version, const std::filesystem::path& directory);
 
 /// Upgrades an older database, atomically. The recorded runs do not change.

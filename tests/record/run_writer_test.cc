@@ -2,11 +2,17 @@
 // Method: a real database on disk.
 #include "record/run_writer.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <limits>
 
+#include "base/descriptor.h"
+#include "record/store/run_folder.h"
 #include "tests/record/recorded_run.h"
 
 namespace emplace::record {
@@ -148,6 +154,58 @@ TEST_F(RunWriterTest, AllowsOneWriterAndMakesQuietReadersWait) {
 }
 
 /// Data that a failed sync may have left only in memory must be on the disk before more is acknowledged.
+// The run waits until such a moment is over; that another process writes would end it.
+TEST_F(RunWriterTest, IsNotCalledTakenWhileNoFileCanBeOpened) {
+  (void)*RunWriter::create(directory_, {});
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const Descriptor lowest_free{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  const rlimit none{static_cast<rlim_t>(lowest_free.get()), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto refused = RunWriter::open(directory_);
+  const bool written = is_being_written(directory_);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Errc::kIo) << refused.error().context;
+  EXPECT_NE(refused.error().context.find("open files"), std::string::npos) << refused.error().context;
+  EXPECT_FALSE(written);
+  EXPECT_TRUE(RunWriter::open(directory_).ok());
+}
+
+// The owner of a folder may leave links in it, through which files of this user would be written.
+TEST_F(RunWriterTest, FolderOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a folder another user's";
+  std::filesystem::create_directories(directory_ / "log");
+  ASSERT_TRUE(check_folder(directory_).ok());
+  for (const auto& theirs : {directory_, directory_ / "log"}) {
+    ASSERT_EQ(::chown(theirs.c_str(), 12345, 12345), 0);
+    const auto refused = check_folder(directory_);
+    EXPECT_FALSE(refused.ok() || refused.error().code != Errc::kInvalid) << theirs;
+    ASSERT_EQ(::chown(theirs.c_str(), 0, 0), 0);
+  }
+  std::filesystem::rename(directory_ / "log", directory_ / "elsewhere");
+  std::filesystem::create_directory_symlink(directory_ / "elsewhere", directory_ / "log");
+  EXPECT_FALSE(check_folder(directory_).ok()) << "a link";
+  std::filesystem::remove(directory_ / "log");
+  EXPECT_TRUE(check_folder(directory_).ok());
+}
+
+// A record may be anybody's: nothing in it runs when it is read, resumed or branched.
+TEST_F(RunWriterTest, RecordWithCodeIsRefused) {
+  for (const char* code : {"CREATE TRIGGER t AFTER INSERT ON episodes BEGIN DELETE FROM episodes; END",
+                           "CREATE VIEW v AS SELECT * FROM episodes"}) {
+    std::filesystem::remove_all(directory_);
+    (void)*RunWriter::create(directory_, {});
+    { SQLite::Database{(directory_ / "run.db").string(), SQLite::OPEN_READWRITE}.exec(code); }
+    for (const bool writes : {true, false}) {
+      const auto error =
+          writes ? RunWriter::open(directory_).error() : RunReader::open(directory_, Reading::kQuiet).error();
+      EXPECT_EQ(error.code, Errc::kInvalid);
+      EXPECT_NE(error.context.find("which no run makes"), std::string::npos) << error.context;
+    }
+  }
+}
+
 TEST_F(RunWriterTest, WriterCheckpointsTheWholeLogWhenItOpens) {
   const auto left = directory_.parent_path() / (directory_.filename().string() + "-left");
   std::filesystem::remove_all(left);
