@@ -32,4 +32,10 @@ Draw Drawer::draw(const policy::Drawing& placer, std::size_t graphs, std::span<c
   return freshest;
 }
 
+void Drawer::proposed(const Draw& draw) {
+  for (const std::uint64_t key : draw.keys)
+    if (proposed_.insert(key).second) order_.push_back(key);
+  for (; order_.size() > kRemembered; order_.pop_front()) proposed_.erase(order_.front());
+}
+
 }  // namespace emplace::actors

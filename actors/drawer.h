@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <unordered_set>
 #include <vector>
@@ -20,7 +21,7 @@ struct Draw {
 
 /// Draws episodes. With redraws, an episode that repeats earlier placements is drawn again, up to `redraws`
 /// times, and the draw with the most new placements is used: a converged policy then explores around its
-/// mode. Pure; one thread.
+/// mode. Only the newest kRemembered proposals count as earlier ones. Pure; one thread.
 class Drawer {
  public:
   explicit Drawer(std::uint32_t redraws) : redraws_{redraws} {}
@@ -29,12 +30,15 @@ class Drawer {
   /// [graphs].
   Draw draw(const policy::Drawing& placer, std::size_t graphs, std::span<const Placement> best,
             std::uint64_t episode, std::uint64_t version) const;
+  static constexpr std::size_t kRemembered = 65'536;
+
   /// Records a draw that was sent.
-  void proposed(const Draw& draw) { proposed_.insert(draw.keys.begin(), draw.keys.end()); }
+  void proposed(const Draw& draw);
 
  private:
   const std::uint32_t redraws_;
   std::unordered_set<std::uint64_t> proposed_;  // Hashes of proposed placements.
+  std::deque<std::uint64_t> order_;             // The same, oldest first.
 };
 
 }  // namespace emplace::actors

@@ -54,20 +54,24 @@ FileDelivered Library::chunk(const FileRequested& asked, messages::SharedBytes& 
     answer.error = "no file of this run has the hash " + printable(asked.sha256, 64);
     return answer;
   }
-  if (cached_ != asked.sha256) {
-    cached_.clear();
+  auto& [owner, content] = held_[asked.sha256];
+  if (const auto held = owner.lock()) {
+    latest_ = messages::SharedBytes{held, content};
+  } else {
+    latest_ = {};
     auto bytes = read_(*file);
     if (!bytes) {
       answer.error = bytes.error().context;
       return answer;
     }
-    bytes_ = messages::SharedBytes::adopt(*std::move(bytes));
-    cached_ = asked.sha256;
+    latest_ = messages::SharedBytes::adopt(*std::move(bytes));
+    owner = latest_.owner();
+    content = latest_.bytes();
   }
-  const runtime::Chunk chunk = runtime::chunk_at(asked.offset, bytes_.size(), kFileChunkBytes);
+  const runtime::Chunk chunk = runtime::chunk_at(asked.offset, latest_.size(), kFileChunkBytes);
   answer.offset = chunk.offset;
   answer.piece = {0, chunk.size};
-  bulk = bytes_.slice(chunk.offset, chunk.size);
+  bulk = latest_.slice(chunk.offset, chunk.size);
   return answer;
 }
 

@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "base/file.h"
 #include "messages/library.h"
@@ -36,8 +39,10 @@ class Library final : public runtime::Actor {
   const FileReader read_;
 
   // Owner loop only.
-  std::string cached_;           ///< Hash of the cached file.
-  messages::SharedBytes bytes_;  ///< Contents of the cached file.
+  /// Contents of the file that was asked for last, and by hash of those that answers in queues still hold: no
+  /// file is in memory twice.
+  messages::SharedBytes latest_;
+  std::map<std::string, std::pair<std::weak_ptr<const void>, std::span<const std::byte>>> held_;
 };
 
 /// Content-addressed store of files, shared by runs. Thread: one.

@@ -1,7 +1,10 @@
 #include "actors/view_actor.h"
 
+#include <algorithm>
+
 #include "actors/node_agent.h"
 #include "actors/task.h"
+#include "base/text/words.h"
 
 namespace emplace::actors {
 namespace {
@@ -10,6 +13,27 @@ constexpr std::chrono::seconds kRateOver{5};
 constexpr std::chrono::seconds kForgetAfter{30};  // A node silent for this long is no longer listed.
 constexpr std::size_t kMaxNodes = 10'000;
 constexpr std::size_t kMaxTwice = 100'000;  // Limit of placement ids.
+// A report is of a node that is not trusted, and is kept: what is beyond these limits is left out.
+constexpr std::size_t kMaxText = 256;        // Bytes of a text.
+constexpr std::size_t kMaxReported = 4'096;  // Actors of a node, which may not announce more either.
+constexpr std::size_t kMaxKeptActors =
+    65'536;  // Actors of all nodes; those beyond count with their node alone.
+
+std::string shortened(const std::string& text) { return printable(text, kMaxText); }
+
+/// Returns a report with at most `most` actors and short texts.
+messages::NodeReported bounded(const messages::NodeReported& report, std::size_t most) {
+  messages::NodeReported kept = report;
+  kept.host = shortened(report.host);
+  kept.version = shortened(report.version);
+  kept.actors.resize(std::min({kept.actors.size(), kMaxReported, most}));
+  kept.actors.shrink_to_fit();
+  for (messages::ActorStatus& actor : kept.actors) {
+    actor.name = shortened(actor.name);
+    actor.last_error = shortened(actor.last_error);
+  }
+  return kept;
+}
 
 }  // namespace
 
@@ -62,8 +86,10 @@ void ViewActor::count_by_node(runtime::Context& context, const messages::Dispatc
                 [&](const auto& entry) { return context.now() - entry.second->last_report > kForgetAfter; });
   std::erase_if(nodes_,
                 [&](const auto& entry) { return context.now() - entry.second.last_report > kForgetAfter; });
+  kept_actors_ = 0;
   for (auto& [name, node] : nodes_) {
     messages::NodeStatus& status = node.status;
+    kept_actors_ += status.report.actors.size();
     status.executors = status.in_flight = 0;
     status.placements = status.credit = 0;
     status.utilisation = 0;
@@ -85,14 +111,20 @@ void ViewActor::count_by_node(runtime::Context& context, const messages::Dispatc
 }
 
 void ViewActor::on_report(runtime::Context& context, const messages::NodeReported& report) {
-  if (nodes_.size() >= kMaxNodes && !nodes_.contains(report.node)) return;
+  if (report.node.size() > kMaxText || (nodes_.size() >= kMaxNodes && !nodes_.contains(report.node))) return;
   Node& node = nodes_[report.node];
   const messages::NodeReported& before = node.status.report;
   if (node.last_report != Nanos{0} && (before.pid != report.pid || before.host != report.host))
     ++node.status.restarts;
-  node.status.report = report;
+  for (const messages::ActorStatus& actor : node.status.report.actors) {
+    const auto home = home_.find(actor.name);
+    if (home != home_.end() && home->second == &node) home_.erase(home);
+  }
+  kept_actors_ -= node.status.report.actors.size();
+  node.status.report = bounded(report, kMaxKeptActors - kept_actors_);
+  kept_actors_ += node.status.report.actors.size();
   node.last_report = context.now();
-  for (const messages::ActorStatus& actor : report.actors)
+  for (const messages::ActorStatus& actor : node.status.report.actors)
     if (actor.name.starts_with("executor/"))
       home_.try_emplace(actor.name, &node);  // The first node to report an executor keeps it.
 }

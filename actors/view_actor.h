@@ -49,6 +49,7 @@ class ViewActor final : public runtime::Actor {
   std::set<std::uint64_t> twice_;  // Placement ids consumed twice.
   Counts measured_;
   std::map<std::string, Node> nodes_;            // Keyed by name.
+  std::size_t kept_actors_ = 0;                  // In the reports of all nodes.
   std::unordered_map<std::string, Node*> home_;  // Node of each executor.
 };
 

@@ -198,5 +198,19 @@ TEST_F(LibraryTest, ToleratesLostRepeatedAndLateMessages) {
   }
 }
 
+// Answers that wait in queues hold their file; asking for two files in turn must not make copies of both.
+TEST_F(LibraryTest, FilesThatAnswersHoldAreNotReadAgain) {
+  Shelf shelf;
+  shelf.add("a", file_of(3 << 20, 1));
+  shelf.add("b", file_of(3 << 20, 2));
+  runtime::sim::World world;
+  const auto library = world.spawn<Library>(kLibrary, shelf.manifest, shelf.reader());
+  for (int k = 0; k < 20; ++k)
+    world.deliver(library,
+                  messages::FileRequested{shelf.manifest.files[static_cast<std::size_t>(k % 2)].sha256, 0});
+  EXPECT_EQ(world.sent<messages::FileDelivered>().size(), 20u);
+  EXPECT_EQ(shelf.reads, 2u) << "the world holds what was sent, as a queue does";
+}
+
 }  // namespace
 }  // namespace emplace::actors

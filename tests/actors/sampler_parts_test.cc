@@ -118,6 +118,21 @@ TEST(Drawer, ProposesTheDrawWithTheMostNewPlacements) {
   EXPECT_EQ(plain.draw(placer, 1, {}, 0, 0).placements, first.placements) << "without redraws it may repeat";
 }
 
+// A sampler that runs for weeks keeps its size.
+TEST(Drawer, ForgetsTheOldestProposals) {
+  Literal placer;
+  placer.draws = {{0, 1}, {0, 1}};
+  Drawer drawer{1};
+  drawer.proposed(drawer.draw(placer, 1, {}, 0, 0));
+  Draw other;
+  for (std::uint64_t key = 1; key < Drawer::kRemembered; ++key)
+    other.keys.assign(1, key), drawer.proposed(other);
+  EXPECT_EQ(drawer.draw(placer, 1, {}, 0, 0).fresh, 1u) << "the older of its two placements is forgotten";
+  other.keys.assign(1, Drawer::kRemembered);
+  drawer.proposed(other);
+  EXPECT_EQ(drawer.draw(placer, 1, {}, 0, 0).fresh, 2u);
+}
+
 messages::EpisodeMeasured measured(std::uint64_t episode, std::vector<Measurement> measurements) {
   messages::EpisodeMeasured m;
   m.resize(static_cast<std::uint32_t>(measurements.size()), 1);
