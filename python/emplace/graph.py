@@ -151,6 +151,12 @@ class Graph:
             return {}
         return {os.fspath(self.path): f"graph '{self._made.get('name', '')}'"}
 
+    def _batch(self) -> int | None:
+        """The size of a traced batch: the first dimension of its tensors, if it is the same."""
+        infos = getattr(getattr(self.step, "batch_spec", None), "infos", ())
+        sizes = {info.shape[0] if info.shape else None for info in infos if info is not None}
+        return sizes.pop() if len(sizes) == 1 else None
+
     def _load(self) -> Json:
         path = self.path
         if self._has_file and not self._reading and path.name.endswith((".json", ".json.gz")):

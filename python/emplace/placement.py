@@ -21,15 +21,15 @@ from emplace.machines import Machine
 from emplace.patterns import resolved
 from emplace.program import Finished, Json, run_command
 from emplace.report import Facts, Report, report_of
-from emplace.results import Columns, Costs, Explanation, costs_of
-from emplace.schedule import Schedule
+from emplace.results import Columns, Costs, Explanation, Strategy, costs_of, strategy_of
+from emplace.schedule import Schedule, Slice
 from emplace.scratch import Scratch, write
 from emplace.settings import Settings, devices_option, options, warn_of
 from emplace.stages import Stages, stages_of
 from emplace.tables import bytes_text, html_table, seconds_text, text_table
 
 if TYPE_CHECKING:
-    from emplace.applying.step import AppliedStep
+    from emplace.applying import AppliedStep, MicroBatches
 
 # The longest expression for one option of a command line: Linux allows 128 KiB.
 _MAX_EXPRESSION = 100_000
@@ -67,6 +67,16 @@ class Placement:
     def costs(self) -> Costs | None:
         """The costs behind the step time, and their error; None for objectives other than the step time."""
         return costs_of(self._json["measured"])
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """What the step is besides one micro-batch, with its samples per second."""
+        return strategy_of(self._json)
+
+    @property
+    def micro_batches(self) -> int:
+        """Forward and backward passes before the update."""
+        return int(self.document.get("strategy", {}).get("micro_batches", 1))
 
     @property
     def bound(self) -> float:
@@ -140,13 +150,18 @@ class Placement:
 
     def ops(self) -> Columns:
         """A list per column, ready for ``pandas.DataFrame``: a row per op, in the graph's order. Ops that
-        take no time (parameters, views) start at None."""
-        slices = {each.op: each for each in self.schedule.slices if each.op is not None}
+        take no time (parameters, views) start at None; what runs several times has its first start and its
+        whole time."""
+        slices: dict[int, list[Slice]] = {}
+        for each in self.schedule.slices:
+            if each.op is not None:
+                slices.setdefault(each.op, []).append(each)
         devices = self.document["ops"]
         rows = []
         for op in self.graph.ops:
-            run = slices.get(op.id)
-            start, time = (run.start_s, run.time_s) if run else (None, 0.0)
+            runs = slices.get(op.id, [])
+            start = min((run.start_s for run in runs), default=None)
+            time = sum((run.time_s for run in runs), 0.0)
             where = devices[op.name], start, time
             rows.append((op.name, op.type, op.scope, op.phase, *where, op.flops, op.param_bytes))
         names = "op type scope phase device start_s time_s flops param_bytes".split()
@@ -160,7 +175,7 @@ class Placement:
         judged, more = self.settings.arguments(self._scratch.folder, objective=False)
         # A placement that does not fit has a schedule, too.
         run_command("evaluate", [*arguments, *judged, "--trace", trace], shown=shown | more, accept=(0, 3))
-        return Schedule.read(trace)
+        return Schedule.read(trace, {op.name: op.id for op in self.graph.ops})
 
     def explain(self, what: str | re.Pattern[str] | None = None, *, top: int | None = None) -> Explanation:
         """Where ops run and why, and what the step would take if they ran elsewhere.
@@ -270,6 +285,10 @@ class Placement:
         of plain PyTorch. A ``lean`` step takes the memory that the simulator counts, which a placement with
         little to spare needs: it overwrites state as soon as nothing reads the old values, and leaves no
         gaps. A failure then leaves half a step, and some kernels round otherwise.
+
+        If the placement has micro-batches, the step takes a list of them. It adds up their gradients, as
+        ``backward()`` for each of them would, updates once, and returns the sum of their losses: for the
+        mean, divide the loss by their number where it is traced.
         """
         if self.graph.step is None:
             raise EmplaceError(
@@ -282,7 +301,20 @@ class Placement:
 
         plan = self._planned_ops() if self.memory_plan is not None else ()
         ops, where = self.ops_by_device(), dict(devices or {})
-        return apply(self.graph.step, ops, where, threads=threads, plan=plan, lean=lean)
+        several = self._micro_batches()
+        return apply(
+            self.graph.step, ops, where, threads=threads, plan=plan, micro_batches=several, lean=lean
+        )
+
+    def _micro_batches(self) -> MicroBatches | None:
+        from emplace.applying import MicroBatches
+
+        if self.document.get("strategy", {}).get("replicas", 1) > 1:
+            raise EmplaceError(
+                "placement", "has replicas, and a step in one process is one copy", "place it without replicas"
+            )
+        word = self.document.get("strategy", {}).get("schedule", "1f1b")
+        return MicroBatches(self.micro_batches, word) if self.micro_batches > 1 else None
 
     def _planned_ops(self) -> list[Json]:
         """The ops of the graph of the memory plan."""
@@ -328,6 +360,7 @@ class Placement:
         return (
             f"{self.graph.name}: {self._step_text()} by {self.method}"
             + (", optimal" if self.optimal else above)
+            + (f", {self.strategy}" if self.strategy is not None else "")
             + (", interrupted" if self.interrupted else "")
         )
 

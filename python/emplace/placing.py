@@ -9,8 +9,9 @@ from pathlib import Path
 from emplace.graph import Graph
 from emplace.machines import Machine
 from emplace.placement import Placement
-from emplace.program import run_command
+from emplace.program import Json, run_command
 from emplace.progress import Progress, seconds_of
+from emplace.results import add_samples
 from emplace.rules import Rules, rules_file
 from emplace.scratch import Scratch
 from emplace.settings import (
@@ -21,6 +22,7 @@ from emplace.settings import (
     options,
     request_arguments,
     seconds_option,
+    strategy_options,
     warn_of,
 )
 
@@ -41,6 +43,8 @@ def place(
     policy: str | os.PathLike[str] | None = None,
     samples: int | None = None,
     threads: int | None = None,
+    micro_batches: int | None = None,
+    schedule: str | None = None,
     cost_version: int | None = None,
     float32: str | None = None,
     progress: bool = True,
@@ -57,6 +61,8 @@ def place(
                or "none"; without it, what would make a graph fit is tried if nothing fits
                (NoPlacement.remedies)
     policy     the directory of a run, whose policy is used
+    micro_batches, schedule  how often forward and backward pass run before the update, and in what order:
+               "1f1b" (if not given) or "gpipe" (docs/guide/pipelines.md)
     cost_version  1 or 2: that of a machine that is no file (the newest)
     float32    "ieee" or "tf32": what products and convolutions of float32 tensors use, on devices that have
                it (what the trace recorded, else the default of the graph's framework)
@@ -79,6 +85,7 @@ def place(
     )
     file = scratch.folder / "found.json"
     arguments = [*graph._arguments(), *judged, "--seed", str(seed), *devices_option(machine), *request]
+    arguments += strategy_options(micro_batches, schedule)
     searches = method == "auto" or budget is not None
     budget_s = seconds_of(budget if budget is not None else 30.0) if searches else None
     view = Progress(f"place {method}", budget_s, progress)
@@ -86,6 +93,7 @@ def place(
     document = json.loads(file.read_text(encoding="utf-8"))
     file.unlink()
     finished.result["placement"] = None
+    add_samples(finished.result, graph._batch())
     return Placement(
         graph, machine, document, settings, finished.interrupted, warn_of(finished), finished.result, scratch
     )
@@ -110,9 +118,11 @@ def open_placement(
     measured = run_command(
         "evaluate", [operands[0], path, *operands[1:], *devices], shown=graph._shown(), accept=(0, 3)
     ).result
-    bound = run_command("bound", [*operands, *devices], shown=graph._shown()).result
     document = json.loads(Path(path).read_text(encoding="utf-8"))
-    result = {
+    strategy = measured.get("strategy", {})
+    steps = strategy_options(strategy.get("micro_batches"), strategy.get("schedule"))
+    bound = run_command("bound", [*operands, *devices, *steps], shown=graph._shown()).result
+    result: Json = {
         "measured": measured,
         "method": document.get("method", ""),
         "placement": os.fspath(path),
@@ -120,5 +130,7 @@ def open_placement(
         "objective_value": measured["objective_value"],
         "lower_bound_s": bound["lower_bound_s"],
         "bound": bound["bound"],
+        **{name: measured[name] for name in ("strategy", "busy_share", "samples_per_s") if name in measured},
     }
+    add_samples(result, graph._batch())
     return Placement(graph, machine, document, settings, False, (), result)

@@ -48,6 +48,44 @@ def costs_of(json: Json) -> Costs | None:
     return None if costs is None else Costs(costs["version"], dict(costs["sources"]), costs["error"])
 
 
+@dataclass(frozen=True)
+class Strategy:
+    """A step of several micro-batches (docs/reference/pipelines.md)."""
+
+    micro_batches: int
+    stages: int
+    """Chunks of the forward pass, of which a device may have several."""
+    schedule: str
+    """1f1b or gpipe."""
+    busy_share: float
+    """Share of the step in which the devices in use compute."""
+    samples_per_s: float | None
+    """None if the batch is unknown: a traced one is if the tensors' first dimensions differ."""
+
+    def __str__(self) -> str:
+        stages = f"{self.stages} stage" + ("s" if self.stages > 1 else "")
+        text = f"{self.micro_batches} micro-batches in {stages}, {self.schedule}"
+        text += f"; devices are busy for {100 * self.busy_share:.0f} %"
+        return text if self.samples_per_s is None else f"{text}, {self.samples_per_s:.4g} samples/s"
+
+
+def strategy_of(json: Json) -> Strategy | None:
+    """The strategy in a result; None for a step of one micro-batch."""
+    found = json.get("strategy")
+    if found is None:
+        return None
+    return Strategy(
+        found["micro_batches"], found["stages"], found["schedule"], json["busy_share"], json["samples_per_s"]
+    )
+
+
+def add_samples(json: Json, batch: int | None) -> None:
+    """States the samples per second of a result whose graph does not state its batch."""
+    step_s = json.get("measured", json)["step_time_s"]
+    if "strategy" in json and json["samples_per_s"] is None and batch is not None and step_s:
+        json["samples_per_s"] = batch * json["strategy"]["micro_batches"] / step_s
+
+
 class Table(abc.ABC):
     """What is shown as a table, and in a notebook as HTML."""
 
@@ -98,6 +136,11 @@ class Measurement(Result):
         return costs_of(self._json)
 
     @property
+    def strategy(self) -> Strategy | None:
+        """What the step is besides one micro-batch."""
+        return strategy_of(self._json)
+
+    @property
     def samples(self) -> list[float]:
         """Seconds of every timed step."""
         return list(self._json["samples_s"])
@@ -120,6 +163,8 @@ class Measurement(Result):
         step = self.costs.of(self.step_time) if self.costs else seconds_text(self.step_time)
         head = f"{step} by {self.executor}" if self.valid else f"does not fit: {self.reason}"
         rows = [[name, bytes_text(self.peak[name]), seconds_text(self.busy.get(name))] for name in self.peak]
+        if self.strategy is not None:
+            head += f", {self.strategy}"
         return f"{head}, moved {bytes_text(self.moved_bytes)}\n" + text_table(
             ["device", "peak", "busy"], rows
         )

@@ -17,7 +17,7 @@ from emplace.placement import Placement
 from emplace.placing import open_placement
 from emplace.program import Json, run_command
 from emplace.progress import Progress, seconds_of
-from emplace.results import Columns, Comparison, Measurement
+from emplace.results import Columns, Comparison, Measurement, add_samples
 from emplace.rules import Rules, rules_file
 from emplace.scratch import Scratch
 from emplace.settings import (
@@ -27,6 +27,7 @@ from emplace.settings import (
     machine_of,
     options,
     seconds_option,
+    strategy_options,
     warn_of,
 )
 
@@ -48,6 +49,8 @@ def compare(
     objective: str = "step-time",
     reserve: str | None = None,
     dispatch: str | None = None,
+    micro_batches: int | None = None,
+    schedule: str | None = None,
     cost_version: int | None = None,
     float32: str | None = None,
     progress: bool = True,
@@ -55,7 +58,7 @@ def compare(
     """Methods beside each other: ``emplace compare``.
 
     Without ``methods`` all heuristics; with a ``budget``, which each search gets, also the searches and auto.
-    ``cost_version`` and ``float32`` are those of :func:`place`.
+    ``micro_batches``, ``schedule``, ``cost_version`` and ``float32`` are those of :func:`place`.
     """
     graph, machine = graph_of(graph), machine_of(machine)
     scratch = Scratch()
@@ -64,6 +67,7 @@ def compare(
     named = ",".join(methods) if methods is not None else None
     arguments = [*graph._arguments(), *judged, *devices_option(machine)]
     arguments += options(seed=seed, methods=named, budget=seconds_option(budget))
+    arguments += strategy_options(micro_batches, schedule)
     finished = Progress("compare", None, progress).run("compare", arguments, shown=graph._shown() | shown)
     warn_of(finished)
     return Comparison(finished.result)
@@ -83,6 +87,8 @@ def evaluate(
     warmups: int | None = None,
     samples: int | None = None,
     trace: str | os.PathLike[str] | None = None,
+    micro_batches: int | None = None,
+    schedule: str | None = None,
     progress: bool = True,
 ) -> Measurement:
     """Measures one placement: ``emplace evaluate``.
@@ -94,6 +100,7 @@ def evaluate(
               {"gpu:0": "cuda:0"} (default: GPUs in their order, else CPU cores stand for them) and
               ``threads`` per CPU device (default: PyTorch's)
     verify    real executors: compare the results with those of a run on one device
+    micro_batches, schedule  those of :func:`place` (executor sim; if not given, the placement's)
 
     A placement that does not fit has ``valid`` False and a ``reason``.
     """
@@ -103,6 +110,10 @@ def evaluate(
     if executor == "torch" and model is None and graph.step is not None:
         from emplace.here import measure_here
 
+        if micro_batches is not None or schedule is not None or placement.micro_batches > 1:
+            raise EmplaceError(
+                "executor 'torch'", "runs one micro-batch per step", "time the step of p.apply()"
+            )
         found = measure_here(
             placement, batch=batch, devices=devices, threads=threads, warmups=warmups, samples=samples
         )
@@ -114,11 +125,13 @@ def evaluate(
     arguments += options(
         executor=executor, model=model, verify=verify, warmups=warmups, samples=samples, trace=trace
     )
+    arguments += strategy_options(micro_batches, schedule)
     view = Progress(f"evaluate by {executor}", None, progress)
     names = graph._shown() | shown | {str(placement.path): "placement"}
     finished = view.run("evaluate", arguments, accept=(0, 3), shown=names)
     if finished.interrupted:
         raise KeyboardInterrupt
+    add_samples(finished.result, graph._batch())
     return Measurement(finished.result, tuple(placement.devices))
 
 

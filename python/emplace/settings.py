@@ -58,6 +58,11 @@ def _text(value: object) -> str:
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
+def strategy_options(micro_batches: int | None, schedule: str | None) -> list[str]:
+    """Options of a step of several micro-batches."""
+    return options(micro_batches=micro_batches, schedule=schedule)
+
+
 def request_arguments(**settings: object) -> list[str]:
     """Options of ``emplace place`` for the settings that are given, in the order of its help.
 

@@ -16,6 +16,7 @@ from emplace.applying.counterparts import counterparts
 from emplace.applying.devices import CpuDevice, CudaDevice, Device, torch_device
 from emplace.applying.in_place import in_place_form
 from emplace.applying.lowering import LoweredStep
+from emplace.applying.micro_batches import MicroBatches, micro_batched
 from emplace.applying.moving import Moved
 from emplace.applying.plan import StepPlan
 from emplace.applying.planning import PlannedStep, planned_placement, planned_step
@@ -231,6 +232,7 @@ class AppliedStep:
         *,
         threads: int | None = None,
         plan: Sequence[Mapping[str, Any]] = (),
+        micro_batches: MicroBatches | None = None,
         lean: bool = False,
     ) -> None:
         where = {name: torch_device(name, wanted) for name, wanted in devices.items()}
@@ -242,6 +244,9 @@ class AppliedStep:
         planned = PlannedStep(step, {}, {})
         if plan:
             planned, placement = planned_step(step, plan), planned_placement(placement, plan)
+        if micro_batches is not None:
+            planned, placement = micro_batched(planned, placement, micro_batches)
+            step = planned.step
         lowered = LoweredStep(planned.step)
         tasks = StepPlan(lowered, placement, list(where), planned=planned, early=lean)
         if lean and any(write.shares for write in tasks.writes):

@@ -12,7 +12,9 @@ import torch
 from emplace.applying.binding import Call, Values
 from emplace.applying.devices import CpuDevice, Device
 from emplace.applying.lowering import LoweredStep, target_name
+from emplace.applying.micro_batches import micro_batched
 from emplace.applying.plan import StepPlan
+from emplace.applying.planning import PlannedStep
 from emplace.applying.running import BoundTask
 from emplace.applying.step import BoundPlan, check_ops
 from emplace.applying.tasks import Kind
@@ -52,7 +54,7 @@ def verify(graph: Any, placement: Any, batch: Any = None, *, threads: int | None
     """Runs a traced step as placed and on one device, on logical CPU devices, and compares every tensor.
 
     Model and optimizer stay as they are. ``batch`` is a batch as the step takes it; without one, numbers are
-    drawn and whole numbers are 0.
+    drawn and whole numbers are 0. Of a placement with micro-batches it is a list of them.
     """
     step: TracedStep | None = getattr(graph, "step", None)
     if step is None:
@@ -65,6 +67,11 @@ def verify(graph: Any, placement: Any, batch: Any = None, *, threads: int | None
     if sha is not None and sha != graph.sha256:
         raise EmplaceError("placement", "is of another graph", "place this graph again")
     ops = placement.ops_by_device() if hasattr(placement, "ops_by_device") else placement
+    several = placement._micro_batches() if hasattr(placement, "_micro_batches") else None
+    if several is not None:
+        check_ops(LoweredStep(step), ops)
+        unrolled, ops = micro_batched(PlannedStep(step, {}, {}), ops, several)
+        step = unrolled.step
     return compare_with_one_device(LoweredStep(step), ops, arguments_of(step, batch), threads=threads)
 
 
