@@ -121,7 +121,7 @@ class Programmer {
   void count_references() {
     freed_.assign(tables_.num_ops(), 0);
     drops_of_.assign(tables_.num_ops(), {});
-    std::vector<std::uint32_t> copies(tables_.num_buffers(), 0);  // Of a tensor and its parts.
+    std::vector<std::uint32_t> copies(tables_.num_buffers(), 0);  // Copies of a tensor and its parts.
     for (std::uint32_t b = 0; b < tables_.num_buffers(); ++b)
       copies[tables_.buffers[b].base] += programs_.first_remote[b + 1] - programs_.first_remote[b];
     for (std::uint32_t b = 0; b < tables_.num_buffers(); ++b) {

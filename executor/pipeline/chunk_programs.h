@@ -38,7 +38,7 @@ struct ChunkPrograms {
     std::uint32_t buffer, target;
     ReadingChunks readers;
     std::uint32_t first_reader, end_reader;  ///< In `readers`.
-    std::uint32_t counter;                   ///< Of its readers; kNoIndex: the only one frees it by itself.
+    std::uint32_t counter;  ///< The counter of its readers; kNoIndex: the only one frees it by itself.
   };
   /// References to a tensor or a copy, whose last one frees it.
   struct Counter {

@@ -14,8 +14,10 @@
 #include "base/file.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "executor/pipeline/pipeline_simulator.h"
 #include "executor/sim/simulator.h"
 #include "graph/formats/graph_file.h"
+#include "graph/training/micro_batch.h"
 #include "launcher/placing/extensions.h"
 #include "launcher/placing/graph_options.h"
 #include "launcher/placing/results.h"
@@ -42,6 +44,7 @@ struct PlacementFile {
   std::optional<Constraints> constraints;  ///< With the machine.
   std::string sha256;                      ///< Hash of the graph.
   OpOrder order;                           ///< Order that the placement file lists; empty: issue order.
+  Strategy strategy;                       ///< Steps that the placement file states.
   bool searched = false;                   ///< A method of ours found the placement, and no rules limited it.
 };
 
@@ -196,6 +199,14 @@ Result<PlacementFile> Export::open_placement() const {
   }
   EMPLACE_TRY_ASSIGN(const auto costs, inputs_.cost_version());
   EMPLACE_TRY_ASSIGN(file.machine, open_devices(devices_, reserve, costs));
+  EMPLACE_TRY_ASSIGN(file.strategy, load_strategy(what_, *file.machine));
+  if (file.strategy.pipelined()) {
+    if (auto checked = check_micro_batches(file.graph); !checked)
+      return invalid(printable(what_), checked.error().context);
+    if (format_ == "pipelining" && file.strategy.num_replicas() > 1)
+      return invalid(printable(what_), "has replicas, and a file of stages has one copy of the model",
+                     "place it with --replicas 1");
+  }
   EMPLACE_TRY_ASSIGN(auto placement, load_placement(what_, file.graph, file.sha256, *file.machine));
   EMPLACE_TRY_ASSIGN(file.order, load_order(what_, file.graph, file.sha256));
   EMPLACE_TRY_ASSIGN(const auto rules, open_rules(inputs_.rules, file.graph, *file.machine));
@@ -241,6 +252,7 @@ Result<Unit> Export::write_applied(const PlacementFile& file, const Placement& a
                            .executor = "sim",
                            .seed = seed,
                            .created = format_wall(SystemClock{}.wall()),
+                           .strategy = file.strategy,
                            .order = file.order};
   return save_placement(applied_, file.graph, *file.machine, applied, measured, info);
 }
@@ -252,6 +264,9 @@ Json Export::json_of(const PlacementFile& file, const interop::ExportedPlacement
   json["step_time_s"] = costs && costs->before.valid ? costs->before.step_time_s : kJsonNull;
   json["applied_step_time_s"] = costs && costs->after.valid ? costs->after.step_time_s : kJsonNull;
   if (!made.losses.empty()) json["losses"] = made.losses;
+  if (file.strategy.pipelined())
+    json["strategy"] = {{"micro_batches", file.strategy.micro_batches},
+                        {"schedule", word_of(file.strategy.schedule)}};
   const bool by_module = format_ == "accelerate" || !made.stages.empty();
   if (costs && by_module) json["peak_memory_bytes"] = costs->after.peak_bytes;
   if (made.parts > 0) json["parts"] = made.parts;
@@ -338,12 +353,16 @@ Result<ExitStatus> Export::export_placement_file(Console& console) {
                                                          .order = file.order,
                                                          .search = simulated ? &simulated->search : nullptr,
                                                          .keep_exact = !file.searched || !simulated->fits,
-                                                         .stages = stages_}));
+                                                         .stages = stages_,
+                                                         .strategy = file.strategy}));
   std::optional<Costs> costs;
   if (simulated) {
     costs.emplace();
-    EMPLACE_TRY(simulated->simulator.measure(file.placement, costs->before));
-    EMPLACE_TRY(simulated->simulator.measure(made.applied, costs->after));
+    std::optional<PipelineSimulator> pipeline;
+    if (file.strategy.pipelined()) pipeline.emplace(file.graph, *file.machine, file.strategy);
+    Executor& steps = pipeline ? static_cast<Executor&>(*pipeline) : simulated->simulator;
+    EMPLACE_TRY(steps.measure(file.placement, costs->before));
+    EMPLACE_TRY(steps.measure(made.applied, costs->after));
   }
   EMPLACE_TRY(
       write_file(made.file.empty() ? fs::path{output_} : fs::path{output_} / made.file, made.content));

@@ -11,6 +11,7 @@
 #include "placement/export/placement_formats.h"
 #include "placement/export/stages.h"
 #include "placement/machine/cost_model.h"
+#include "placement/pipeline/pipeline_order.h"
 
 namespace emplace::interop {
 namespace {
@@ -44,7 +45,16 @@ std::vector<DeviceId> choice_of(const std::vector<FrameworkDevice>& devices, std
 Result<StagedExport> staged(const PlacementExport& what, const std::vector<FrameworkDevice>& devices,
                             const StagedModel& model, std::vector<StageStart> own) {
   StagedExport made{std::move(own), {}};
-  made.cut = model.cut(made.starts);
+  const bool scheduled = what.strategy.pipelined() && what.stages == 0;
+  made.cut = model.cut(made.starts, scheduled);
+  if (scheduled) {
+    // The search knows plain steps alone, and gives each stage a device.
+    if (made.cut.applied != what.placement) {
+      made.starts = model.blocks();
+      made.cut = model.cut(made.starts, scheduled);
+    }
+    return made;
+  }
   const bool kept = what.keep_exact && made.cut.applied == what.placement &&
                     (what.stages == 0 || what.stages == made.cut.stages.size());
   if (what.search == nullptr || kept) return made;
@@ -130,6 +140,81 @@ ExportedPlacement exported(const PlacementExport& what, std::string content, Sta
   return made;
 }
 
+/// [ranks] The actions of each device for each micro-batch, in PyTorch's words: "0F0,0F1,0B0,0B1\n", for
+/// backward passes of stage 0 behind two forward ones. `ranks` [stages], from 0. `stage_ns`: [2 * stages]
+/// the time of each forward pass in order, then of each backward pass from the last stage to the first.
+std::string torch_schedule(const std::vector<std::uint32_t>& ranks, const Strategy& strategy,
+                           const std::vector<std::int64_t>& stage_ns) {
+  const auto stages = static_cast<std::uint32_t>(ranks.size());
+  Chunks chunks;  // Forward chunks in order, then backward ones from the last stage to the first.
+  for (std::uint32_t c = 0; c < 2 * stages; ++c) {
+    const bool back = c >= stages;
+    const std::uint32_t stage = back ? 2 * stages - 1 - c : c;
+    chunks.chunks.push_back({.phase = back ? Phase::kBackward : Phase::kForward,
+                             .level = back ? c - 1 : c,
+                             .device = static_cast<DeviceId>(ranks[stage]),
+                             .runs = strategy.micro_batches});
+    chunks.sources.emplace_back();
+    if (back && stage != stages - 1) chunks.sources.back().push_back(stage);
+    if (c > 0) chunks.sources.back().push_back(c - 1);
+  }
+  const std::uint32_t used = *std::max_element(ranks.begin(), ranks.end()) + 1;
+  const PipelineOrder order = pipeline_order(chunks, strategy, used, stage_ns);
+  std::string text;
+  for (const auto& actions : order.of_device) {
+    std::string row;
+    for (const std::uint32_t at : actions) {
+      const auto [chunk, micro_batch] = order.actions[at];
+      const bool back = chunk >= stages;
+      row += fmt::format("{}{}{}{}", row.empty() ? "" : ",", back ? 2 * stages - 1 - chunk : chunk,
+                         back ? 'B' : 'F', micro_batch);
+    }
+    text += row + "\n";
+  }
+  return text;
+}
+
+/// [2 * stages] The time of a forward pass of each stage in order, then of a backward pass from the last
+/// stage to the first; without the machine one unit and two.
+std::vector<std::int64_t> times_of_passes(const PlacementExport& what, const Stages& cut) {
+  const std::size_t stages = cut.stages.size();
+  std::vector<std::int64_t> ns(2 * stages, what.machine == nullptr ? 2 : 0);
+  if (what.machine == nullptr) {
+    std::fill_n(ns.begin(), stages, 1);
+    return ns;
+  }
+  const CostTable costs{what.graph, *what.machine};
+  for (std::uint32_t i = 0; i < what.graph.num_ops(); ++i) {
+    const std::size_t stage = cut.stage_of_op[i];
+    const Phase phase = what.graph.phase(OpId{i});
+    if (what.graph.is_state(OpId{i}) || phase == Phase::kUpdate) continue;
+    ns[phase == Phase::kForward ? stage : 2 * stages - 1 - stage] +=
+        costs.ns(cut.stages[stage].device, OpId{i});
+  }
+  return ns;
+}
+
+/// One line for each stage that reads what is not of the stage before it.
+std::vector<std::string> distant_reads(const OpGraph& graph, const std::vector<std::uint32_t>& stage_of_op) {
+  std::set<std::pair<std::uint32_t, std::uint32_t>> found;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    if (graph.phase(OpId{i}) != Phase::kForward) continue;
+    for (const TensorId input : graph.inputs(OpId{i})) {
+      const OpId producer = graph.producer(input);
+      if (graph.is_state(producer)) continue;
+      const std::uint32_t from = stage_of_op[index(producer)], to = stage_of_op[i];
+      if (to > from + 1) found.emplace(to, from);
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [to, from] : found)
+    lines.push_back(
+        fmt::format("stage {} reads from stage {}, and PyTorch's schedules pass tensors between "
+                    "neighbours alone; cut the model elsewhere",
+                    to, from));
+  return lines;
+}
+
 }  // namespace
 
 Result<ExportedPlacement> placement_pipelining(const PlacementExport& what) {
@@ -139,18 +224,33 @@ Result<ExportedPlacement> placement_pipelining(const PlacementExport& what) {
     return invalid("--to pipelining", "the ops of the graph have no modules",
                    "export a model whose ops have the names of their modules");
   EMPLACE_TRY_ASSIGN(auto cut, staged(what, devices, model, model.modules()));
+  auto distant = distant_reads(what.graph, cut.cut.stage_of_op);
+  const auto stage_times = times_of_passes(what, cut.cut);
   auto made = exported(what, "", std::move(cut), /*owner_keeps_all=*/true);
   json spec = json::object(), stages = json::array();
+  std::vector<std::uint32_t> ranks;  // [stages] Devices in the order in which they have their first stage.
+  std::vector<DeviceId> device_of_rank;
   for (const ExportedStage& stage : made.stages) {
+    const auto known = std::find(device_of_rank.begin(), device_of_rank.end(), stage.device);
+    ranks.push_back(static_cast<std::uint32_t>(known - device_of_rank.begin()));
+    if (known == device_of_rank.end()) device_of_rank.push_back(stage.device);
     if (!stages.empty()) spec[stage.starts_at] = "BEGINNING";
     const FrameworkDevice& device = devices[index(stage.device)];
     stages.push_back({{"stage", stages.size()},
                       {"device", what.devices[index(stage.device)]},
+                      {"rank", ranks.back()},
                       {"torch_device", torch_device(device)},
                       {"host", device.host},
                       {"ops", stage.ops}});
   }
-  made.content = file_text({{"split_spec", std::move(spec)}, {"stages", std::move(stages)}});
+  json object{{"split_spec", std::move(spec)}, {"stages", std::move(stages)}};
+  if (what.strategy.pipelined()) {
+    object["micro_batches"] = what.strategy.micro_batches;
+    object["schedule"] = word_of(what.strategy.schedule);
+    object["schedule_csv"] = torch_schedule(ranks, what.strategy, stage_times);
+    made.losses.insert(made.losses.end(), distant.begin(), distant.end());
+  }
+  made.content = file_text(object);
   return made;
 }
 

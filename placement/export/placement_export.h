@@ -13,6 +13,7 @@
 #include "graph/open_dims.h"
 #include "placement/machine/device.h"
 #include "placement/placement.h"
+#include "placement/strategy.h"
 
 namespace emplace::interop {
 
@@ -40,6 +41,7 @@ struct PlacementExport {
   ModuleSearch* search = nullptr;
   bool keep_exact = true;  ///< A placement that the format can represent is exported as it is, not searched.
   std::size_t stages = 0;  ///< Stages of a pipeline; 0: as many as devices are in use.
+  Strategy strategy = {};  ///< Steps of the placement; `pipelining` writes their schedule.
 };
 
 /// A stage of a pipeline.

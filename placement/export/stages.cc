@@ -172,7 +172,7 @@ Result<std::vector<StageStart>> StagedModel::layers() const {
   return layers;
 }
 
-Stages StagedModel::cut(const std::vector<StageStart>& starts) const {
+Stages StagedModel::cut(const std::vector<StageStart>& starts, bool returning) const {
   // Starts with the same op are one: no stage can start between them.
   std::vector<std::size_t> first_start;  // [segments]
   for (std::size_t k = 0; k < starts.size(); ++k)
@@ -194,7 +194,9 @@ Stages StagedModel::cut(const std::vector<StageStart>& starts) const {
   std::vector<std::vector<double>> least(segments, std::vector<double>(devices, 0));
   std::vector<std::vector<std::size_t>> from(segments, std::vector<std::size_t>(devices, 0));
   for (std::size_t s = 0; s < segments; ++s) {
-    std::size_t best = 0;
+    std::size_t best = 0;  // The best of the devices up to this one, or of all.
+    if (s > 0 && returning)
+      best = static_cast<std::size_t>(std::ranges::min_element(least[s - 1]) - least[s - 1].begin());
     for (std::size_t d = 0; d < devices; ++d) {
       if (s > 0 && least[s - 1][d] <= least[s - 1][best]) best = d;
       from[s][d] = best;

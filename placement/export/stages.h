@@ -51,8 +51,9 @@ class StagedModel {
   std::vector<StageStart> blocks() const;
 
   /// The stages that move least of the work, in the order in which the devices run most of theirs. The first
-  /// start counts from the first op. @pre `starts` is not empty and sorted by `first`; likewise below.
-  Stages cut(const std::vector<StageStart>& starts) const;
+  /// start counts from the first op. `returning`: a device may have several stages, in any order.
+  /// @pre `starts` is not empty and sorted by `first`; likewise below.
+  Stages cut(const std::vector<StageStart>& starts, bool returning = false) const;
   /// [ops] The number of the start, without those that repeat an op, after which each op runs.
   std::vector<std::uint32_t> segments(const std::vector<StageStart>& starts) const;
   /// The stages of a plan over segments.

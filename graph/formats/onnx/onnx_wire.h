@@ -13,7 +13,7 @@ namespace emplace::onnx_io {
 /// One field of a message.
 struct WireField {
   std::uint64_t number = 0;
-  std::span<const std::byte> whole;                   ///< With its tag.
+  std::span<const std::byte> whole;                   ///< The field and its tag.
   std::optional<std::span<const std::byte>> content;  ///< Content of a field that has a length.
 };
 

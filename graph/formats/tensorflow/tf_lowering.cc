@@ -103,7 +103,7 @@ Result<Inliner::FunctionResult> Inliner::returned_by(const CallSite& call, const
     returned_ += std::max<std::size_t>(tensors.size(), length);
     if (returned_ > kMaxResults) return invalid(where_, "returns too many results from functions");
     if (tensors.size() == 1 &&
-        !parse_input(it->value()).has_number)  // Without a number the name refers to the whole list.
+        !parse_input(it->value()).has_number)  // A name without a number refers to the whole list.
       for (std::uint32_t k = 1; k < length; ++k)
         tensors.push_back({tensors.front().node, tensors.front().output + k});
     ran.results.insert(ran.results.end(), tensors.begin(), tensors.end());

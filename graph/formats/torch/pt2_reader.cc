@@ -539,7 +539,7 @@ class Pt2Reader {
   const json& weights_;
   const json* tensors_of_file_ = nullptr;
   const json* numbers_of_file_ = nullptr;
-  std::string prefix_;  // Of the names of ops in the graph that is read.
+  std::string prefix_;  // The names of ops in the graph that is read start with it.
   int depth_ = 0;
   std::vector<AtenTensor> tensors_;
   std::unordered_map<std::string, std::uint32_t> tensor_of_name_;

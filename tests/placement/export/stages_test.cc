@@ -90,6 +90,55 @@ TEST(Pipelining, DeviceInTwoStagesIsLossyAndWeightsFollow) {
   EXPECT_EQ(made->applied, placed({0, 0, 0, 1, 1, 1, 1, 1, 1}));
 }
 
+TEST(Pipelining, StepOfMicroBatchesHasItsPublishedSchedule) {
+  const OpGraph graph = chain_of({"a", "b", "c", "d"});
+  const auto made = [&](std::initializer_list<int> devices, Strategy strategy) {
+    const Placement placement = placed(devices);
+    const auto exported = export_placement(
+        "pipelining",
+        {.graph = graph, .devices = kFourDevices, .placement = placement, .strategy = strategy});
+    EXPECT_TRUE(exported.ok() && exported->exact());
+    return json::parse(exported->content);
+  };
+  const json two = made({0, 0, 1, 1}, {3, PipelineSchedule::k1F1B});
+  EXPECT_EQ(two["micro_batches"], 3);
+  EXPECT_EQ(two["schedule"], "1f1b");
+  EXPECT_EQ(two["schedule_csv"], "0F0,0F1,0B0,0F2,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n");
+  EXPECT_EQ(made({0, 0, 1, 1}, {3, PipelineSchedule::kGPipe})["schedule_csv"],
+            "0F0,0F1,0F2,0B0,0B1,0B2\n1F0,1F1,1F2,1B0,1B1,1B2\n");
+  // A device with several stages is a rank with several stages. Ranks count in the order of their first one.
+  const json four = made({2, 1, 2, 1}, {2, PipelineSchedule::k1F1B});
+  EXPECT_EQ(four["split_spec"].size(), 3u);
+  EXPECT_EQ(four["stages"][2]["rank"], 0);
+  EXPECT_EQ(four["stages"][2]["device"], "gpu:2");
+  EXPECT_EQ(four["stages"][3]["rank"], 1);
+  EXPECT_EQ(four["schedule_csv"], "0F0,0F1,2F0,2F1,2B0,2B1,0B0,0B1\n1F0,1F1,3F0,3B0,3F1,3B1,1B0,1B1\n");
+  EXPECT_FALSE(made({0, 0, 1, 1}, {}).contains("schedule_csv"));
+}
+
+TEST(Pipelining, StageThatReadsPastItsNeighbourIsLossyInSchedules) {
+  OpGraphBuilder builder;
+  for (std::uint32_t k = 0; k < 3; ++k) {
+    OpSpec op;
+    op.name = "op" + std::to_string(k);
+    op.type = "Add";
+    op.group = std::string{"m"} + std::to_string(k);
+    if (k > 0) op.inputs = {{k - 1, 0}};
+    if (k == 2) op.inputs.push_back({0, 0});
+    op.outputs = {{DType::kF32, {8}}};
+    op.flops = 100;
+    builder.add(op);
+  }
+  const OpGraph graph = std::move(builder).build().value();
+  const Placement placement{DeviceId{0}, DeviceId{1}, DeviceId{2}};
+  const PlacementExport what{
+      .graph = graph, .devices = kFourDevices, .placement = placement, .strategy = {.micro_batches = 2}};
+  const auto made = export_placement("pipelining", what);
+  ASSERT_TRUE(made.ok()) << made.error().context;
+  EXPECT_EQ(made->moved_ops, 0u);
+  EXPECT_THAT(made->losses, ElementsAre(HasSubstr("stage 2 reads from stage 0")));
+}
+
 TEST(Pipelining, NoOtherCutMovesLess) {
   const std::vector<std::string> modules{"a", "b", "c", "d", "e", "f", "g"};
   const OpGraph graph = chain_of(modules);
