@@ -34,8 +34,8 @@ struct Strategy {
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
   /// [replicas, devices of a replica] A placement is on devices of the first replica; what it puts on the
   /// k-th of these is in each replica on the k-th. Empty: one copy, on any devices.
-  std::vector<std::vector<DeviceId>> replicas = {};
-  std::vector<std::uint32_t> shares = {};  ///< [replicas] Micro-batches of each; empty: equal shares.
+  std::vector<std::vector<DeviceId>> replicas;
+  std::vector<std::uint32_t> shares;  ///< [replicas] Micro-batches of each; empty: equal shares.
 
   bool pipelined() const { return micro_batches != 1; }
   std::uint32_t num_replicas() const {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "graph/memory_plan.h"
+#include "graph/training/micro_batch.h"
 
 namespace emplace::kernel_shapes {
 namespace {
@@ -17,8 +18,11 @@ constexpr std::array<int, 5> kMostTensors{110, 64, 48, 36, 30};
 constexpr int kMostChunks = 320;
 constexpr std::int64_t kChunk = 65536;  ///< Elements.
 
+/// Whether optimizers run the op on lists of tensors. Gradients of micro-batches are added one by one, as
+/// each is made.
 bool is_torch_update(const OpGraph& graph, OpId op, std::span<const OpRole> roles) {
   if (graph.phase(op) != Phase::kUpdate || graph.is_state(op) || graph.is_view(op)) return false;
+  if (graph.name(op).find(kAccumulate) != std::string_view::npos) return false;
   const OpRole& role = roles[index(graph.type(op))];
   const std::string_view type = graph.type_name(op);
   return role.vocabulary == Vocabulary::kAten && role.kind != nullptr && !role.product &&

@@ -20,7 +20,7 @@ struct UpdateLaunches {
   std::vector<double> shares;
 };
 UpdateLaunches update_of(const std::vector<std::int64_t>& sizes, Phase phase = Phase::kUpdate,
-                         const std::string& type = "aten::add") {
+                         const std::string& type = "aten::add", const std::string& name_end = "/new") {
   OpGraphBuilder builder;
   std::vector<std::uint32_t> updates;
   for (std::size_t k = 0; k < sizes.size(); ++k) {
@@ -30,7 +30,7 @@ UpdateLaunches update_of(const std::vector<std::int64_t>& sizes, Phase phase = P
         index(builder.add({.name = name, .type = "Parameter", .outputs = {tensor}})));
     const auto g = static_cast<std::uint32_t>(
         index(builder.add({.name = name + "/g", .type = "Input", .outputs = {tensor}})));
-    OpSpec update{.name = name + "/new", .type = type, .inputs = {{p, 0}, {g, 0}}, .outputs = {tensor}};
+    OpSpec update{.name = name + name_end, .type = type, .inputs = {{p, 0}, {g, 0}}, .outputs = {tensor}};
     update.phase = phase, update.colocate = OpId{p};
     updates.push_back(static_cast<std::uint32_t>(index(builder.add(std::move(update)))));
   }
@@ -63,6 +63,9 @@ TEST(SharedLaunch, OnlyUpdatesOfOneKindShare) {
   EXPECT_EQ(update_of({1000, 1000}, Phase::kBackward).launches, 2);
   EXPECT_EQ(update_of({1000, 1000}, Phase::kUpdate, "ApplyGradientDescent").launches, 2);
   EXPECT_EQ(update_of({1000, 1000}, Phase::kUpdate, "aten::mm").launches, 2);
+  // Sums of gradients over micro-batches, in the graph of one of them and in the unrolled one.
+  EXPECT_EQ(update_of({1000, 1000}, Phase::kUpdate, "aten::add", "@accumulate").launches, 2);
+  EXPECT_EQ(update_of({1000, 1000}, Phase::kUpdate, "aten::add", "@accumulate@3").launches, 2);
 }
 
 TEST(SharedLaunch, AnOpOnListsHasAllOfItsLaunches) {
