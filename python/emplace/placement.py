@@ -311,7 +311,7 @@ class Placement:
 
         if self.document.get("strategy", {}).get("replicas", 1) > 1:
             raise EmplaceError(
-                "placement", "has replicas, and a step in one process is one copy", "place it without replicas"
+                "placement", "has replicas, and a step in one process is one copy", "place one copy"
             )
         word = self.document.get("strategy", {}).get("schedule", "1f1b")
         return MicroBatches(self.micro_batches, word) if self.micro_batches > 1 else None

@@ -21,7 +21,7 @@ class Scratch:
 
     @property
     def folder(self) -> Path:
-        """The folder, which exists: it is made again if something cleaned it away, as systemd-tmpfiles does."""
+        """The folder, which exists: it is made again if it was cleaned away, as systemd-tmpfiles does."""
         if self._folder is None or self._maker != os.getpid():
             import tempfile
 
