@@ -37,6 +37,7 @@ bundle() {
   for name in tests/fixtures/graphs/resnet50-bs32 configs/graphs/resnet50-bs2 configs/graphs/transformer_base-bs2-seq40 configs/graphs/nmt-2layer-bs64; do
     gunzip -c "$name.json.gz" > "$dir/graphs/$(basename "$name").json"
   done
+  find "$dir/graphs" -size +1M ! -name '*.gz' -exec gzip -9 -f {} +
   local left
   left=$(ldd "$dir/emplace-gpu-check" | grep -Fv "=> $(realpath "$dir")/lib/" | grep -Ev 'linux-vdso|ld-linux|libc\.so|libm\.so|libdl\.so|librt\.so|libpthread\.so' || true)
   if [ -n "$left" ]; then echo "error: gpu: the program needs libraries other than glibc and those of the bundle: $left" >&2; exit 1; fi
@@ -46,16 +47,17 @@ bundle() {
   echo "$dir: $bytes bytes; on the GPU machine run $dir/gpu.sh --run 1, then 2, then 3"
 }
 
-# Where cuDNN and cuBLASLt are: in the toolkit, or in Python packages. PyTorch keeps the path that it had.
+# Unpacks what the bundle has packed, and finds cuDNN and cuBLASLt: in the toolkit, or in Python packages. PyTorch keeps the
+# path that it had.
 original_path=${LD_LIBRARY_PATH:-}
-find_libraries() {
+prepare() {
   local found
   for found in $(python3 -c 'import glob, site, sys
 print(*[d for s in dict.fromkeys(sys.path + site.getsitepackages()) for d in glob.glob(s + "/nvidia/*/lib")])' 2> /dev/null || true) \
     /usr/local/cuda*/lib64 /usr/lib/x86_64-linux-gnu; do
     if [ -d "$found" ]; then LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$found; fi
   done
-  for found in "$here"/lib/*.gz; do
+  for found in "$here"/lib/*.gz "$here"/graphs/*.gz; do
     if [ ! -e "$found" ] || [ -e "${found%.gz}" ]; then continue; fi
     gunzip -c "$found" > "${found%.gz}.$$" && mv "${found%.gz}.$$" "${found%.gz}"
   done
@@ -102,7 +104,7 @@ run() {
   work=$(mktemp -d) results=$work/gpu-$1
   trap 'rm -rf "$work"' EXIT
   mkdir -p "$results"
-  find_libraries
+  prepare
   { nvidia-smi --query-gpu=name,driver_version,memory.total,memory.used,mig.mode.current,persistence_mode --format=csv || true
     uname -r; ldd --version | sed -n 1p; echo "rehearsal: ${EMPLACE_GPU_REHEARSE:-0}"; } > "$results/machine.txt" 2>&1
   local name limit
@@ -160,7 +162,7 @@ case "${1:-}" in
     esac
     ;;
   --check)
-    find_libraries
+    prepare
     if [ "${2:?the name of a check}" = evaluate ]; then evaluate; else exec "$here/emplace-gpu-check" --check "$2"; fi
     ;;
   --list) exec "$here/emplace-gpu-check" --list "${2:?1, 2 or 3}" ;;
