@@ -148,21 +148,19 @@ class Replicator {
     return added;
   }
 
-  /// What replica l of island h reads of those in its island: the own output first.
-  std::vector<EdgeSpec> from_island(const std::vector<OpId>& ops, std::size_t h, std::size_t l,
-                                    std::size_t output) const {
-    std::vector<EdgeSpec> reads{edge(ops[islands_[h][l]], output)};
-    for (std::size_t other = 0; other < near_; ++other)
-      if (other != l) reads.push_back(edge(ops[islands_[h][other]], output));
+  /// An output of each replica of a group, that of the reader first.
+  std::vector<EdgeSpec> from_group(const std::vector<OpId>& ops, const std::vector<std::uint32_t>& group,
+                                   std::uint32_t reader, std::size_t output) const {
+    std::vector<EdgeSpec> reads{edge(ops[reader], output)};
+    for (const std::uint32_t other : group)
+      if (other != reader) reads.push_back(edge(ops[other], output));
     return reads;
   }
-  /// The same of its counterparts in all islands.
-  std::vector<EdgeSpec> from_counterparts(const std::vector<OpId>& ops, std::size_t h, std::size_t l,
-                                          std::size_t output) const {
-    std::vector<EdgeSpec> reads{edge(ops[islands_[h][l]], output)};
-    for (std::size_t other = 0; other < far_; ++other)
-      if (other != h) reads.push_back(edge(ops[islands_[other][l]], output));
-    return reads;
+  /// The replica with this position, in each island.
+  std::vector<std::uint32_t> counterparts(std::size_t position) const {
+    std::vector<std::uint32_t> group;
+    for (const auto& island : islands_) group.push_back(island[position]);
+    return group;
   }
 
   /// Adds the ops that reduce the bucket, and empties it.
@@ -175,18 +173,21 @@ class Replicator {
           return reads;
         });
     if (near_ > 1)
-      ops = add_to_each({"@sum", near_ * far_, far_, true},
-                        [&](std::size_t h, std::size_t l) { return from_island(ops, h, l, l); });
+      ops = add_to_each({"@sum", near_ * far_, far_, true}, [&](std::size_t h, std::size_t l) {
+        return from_group(ops, islands_[h], islands_[h][l], l);
+      });
     if (far_ > 1)
-      ops = add_to_each({"@across", near_ * far_, 1, true},
-                        [&](std::size_t h, std::size_t l) { return from_counterparts(ops, h, l, h); });
+      ops = add_to_each({"@across", near_ * far_, 1, true}, [&](std::size_t h, std::size_t l) {
+        return from_group(ops, counterparts(l), islands_[h][l], h);
+      });
     if (near_ > 1 && far_ > 1)
-      ops = add_to_each({"@gather", near_, 1, false},
-                        [&](std::size_t h, std::size_t l) { return from_counterparts(ops, h, l, 0); });
+      ops = add_to_each({"@gather", near_, 1, false}, [&](std::size_t h, std::size_t l) {
+        return from_group(ops, counterparts(l), islands_[h][l], 0);
+      });
     for (std::size_t h = 0; h < far_; ++h)
       for (std::size_t l = 0; l < near_; ++l) {
         const std::vector<EdgeSpec> waits =
-            near_ > 1 ? from_island(ops, h, l, 0) : from_counterparts(ops, h, l, 0);
+            from_group(ops, near_ > 1 ? islands_[h] : counterparts(l), islands_[h][l], 0);
         for (const TensorId tensor : bucket_) add_reduced(tensor, islands_[h][l], waits);
       }
     bucket_.clear();

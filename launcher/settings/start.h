@@ -76,7 +76,8 @@ struct Start {
   std::filesystem::path directory;  ///< Directory of run.db, best.placement.json and log/.
   double budget_s = 0;              ///< 0: no limit.
   bool resume = false;
-  std::string run_id = {};  ///< Of its record; empty before prepare_start(), and in records of schema 3.
+  std::string run_id =
+      {};  ///< The id in its record; empty before prepare_start(), and in records of schema 3.
 };
 
 /// What a start is called in tables: "hierarchical, from scratch", "hierarchical, from the best heuristic",
