@@ -92,8 +92,9 @@ TEST(StageSplit, FollowsTheMemoryOfMicroBatchesInFlight) {
   EXPECT_LT(std::ranges::count(tight.device_of_layer, 0u), 4);
 }
 
-Answer strategy_for(const OpGraph& graph, const DeviceSet& devices, const Strategy& asked,
-                    const Allowed& allowed = {}) {
+/// What `find` answers to the problem of a graph and a machine, by heuristics alone.
+template <class Find>
+Answer answer_of(const OpGraph& graph, const DeviceSet& devices, const Strategy& asked, Find find) {
   const auto constraints = Constraints::make(graph, devices);
   EXPECT_TRUE(constraints.ok());
   const CostTable costs{graph, devices};
@@ -104,14 +105,21 @@ Answer strategy_for(const OpGraph& graph, const DeviceSet& devices, const Strate
   problem.context.searches = false;
   Judge judge;
   judge.strategy = asked;
-  auto answer = search_strategies({}, problem, judge, allowed);
+  Result<Answer> answer = find(problem, judge);
   EXPECT_TRUE(answer.ok());
-  EXPECT_TRUE(answer->strategy.has_value());
-  PipelineSimulator simulator{graph, devices, *answer->strategy};
-  Measurement again;
-  EXPECT_TRUE(simulator.measure(answer->placement, again).ok());
-  EXPECT_EQ(again, answer->measurement);
   return *std::move(answer);
+}
+
+Answer strategy_for(const OpGraph& graph, const DeviceSet& devices, const Strategy& asked) {
+  Answer answer = answer_of(graph, devices, asked, [](const Problem& problem, const Judge& judge) {
+    return search_strategies({}, problem, judge, {});
+  });
+  EXPECT_TRUE(answer.strategy.has_value());
+  PipelineSimulator simulator{graph, devices, *answer.strategy};
+  Measurement again;
+  EXPECT_TRUE(simulator.measure(answer.placement, again).ok());
+  EXPECT_EQ(again, answer.measurement);
+  return answer;
 }
 
 TEST(SearchStrategies, ReplicatesWhatFitsAndCutsWhatDoesNot) {
@@ -206,20 +214,12 @@ TEST(SearchPipelines, RunsOnlyTheBlocksAgainThatDoNotFit) {
   const OpGraph graph = blocks(8);
   const auto planned_at = [&](std::int64_t memory) {
     const DeviceSet devices = testing::sample_devices(2, false, memory);
-    const auto constraints = Constraints::make(graph, devices);
-    const CostTable costs{graph, devices};
-    Problem problem{graph, devices, *constraints, costs};
-    const ManualClock clock;
-    problem.context.clock = &clock;
-    problem.context.deadline = clock.now() + std::chrono::seconds{1};
-    problem.context.searches = false;
-    Judge judge;
-    judge.strategy.micro_batches = 8;
-    const auto model = make_model(graph, devices, judge);
-    auto answer = search_pipelines({}, problem, judge, *model, {.recompute = true});
-    EXPECT_TRUE(answer.ok());
-    EXPECT_TRUE(answer->measurement.valid);
-    return *std::move(answer);
+    Answer answer = answer_of(graph, devices, Strategy{8}, [&](const Problem& problem, const Judge& judge) {
+      const auto model = make_model(graph, devices, judge);
+      return search_pipelines({}, problem, judge, *model, {.recompute = true});
+    });
+    EXPECT_TRUE(answer.measurement.valid);
+    return answer;
   };
   // The first of two stages of four blocks holds two micro-batches: 64,000 bytes.
   const Answer tight = planned_at(14'000), middle = planned_at(40'000);
